@@ -1,0 +1,28 @@
+# dflash_add_test(<name> SOURCES <files> [LIBRARIES <targets>] [TIMEOUT <seconds>])
+#
+# One doctest executable with the shared main, registered with ctest under its name. Preconditions are checked
+# (DFLASH_CHECKED), warnings are errors, and the data folders are known as DFLASH_TEST_DATA and DFLASH_MODELS.
+find_package(doctest QUIET)
+if(NOT TARGET doctest::doctest)
+  message(FATAL_ERROR "The tests need doctest, which was not found. On Debian: apt-get install doctest-dev "
+                      "(or configure with -DDFLASH_BUILD_TESTS=OFF)")
+endif()
+
+add_library(dflash_doctest_main OBJECT "${PROJECT_SOURCE_DIR}/tests/support/doctest_main.cpp")
+target_link_libraries(dflash_doctest_main PUBLIC doctest::doctest)
+target_compile_features(dflash_doctest_main PUBLIC cxx_std_20)
+
+function(dflash_add_test name)
+  cmake_parse_arguments(test "" "TIMEOUT" "SOURCES;LIBRARIES" ${ARGN})
+  if(NOT test_TIMEOUT)
+    set(test_TIMEOUT 600)
+  endif()
+  add_executable(${name} ${test_SOURCES})
+  target_link_libraries(${name} PRIVATE dflash_doctest_main dflash::dflash ${test_LIBRARIES} dflash::warnings)
+  target_include_directories(${name} PRIVATE "${PROJECT_SOURCE_DIR}/tests")
+  target_compile_definitions(${name} PRIVATE DFLASH_CHECKED=1
+                                             DFLASH_TEST_DATA="${PROJECT_SOURCE_DIR}/tests/golden"
+                                             DFLASH_MODELS="${PROJECT_SOURCE_DIR}/examples/models")
+  add_test(NAME ${name} COMMAND ${name})
+  set_tests_properties(${name} PROPERTIES TIMEOUT ${test_TIMEOUT} WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}/tests")
+endfunction()
