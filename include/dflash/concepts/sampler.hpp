@@ -1,0 +1,43 @@
+// What turns a row of logits into a token.
+//
+// Axioms (token_sampler)
+//   1. pick(logits, position) is pure: the same logits and position give the same token, whatever was picked before.
+//      `position` is the absolute position the token will occupy; noise is a function of (seed, position, token id).
+//   2. The token is inside 0 .. v - 1.
+//
+// Axioms (sequence_sampler): a sampler whose law depends on the tokens before (penalties, grammars)
+//   3. fork() returns a copy that can be advanced without the original noticing.
+//   4. advance(token) tells it of the next token of the sequence; pick then answers for the position after it.
+//   5. A decoder advances the committed sampler with committed tokens only, in order, once, and a fork with the drafts
+//      that were accepted before the row at hand: it never sees a rejected token.
+#pragma once
+
+#include <concepts>
+#include <span>
+
+#include <dflash/vocabulary.hpp>
+
+DFLASH_BEGIN_NAMESPACE
+
+template <class T>
+concept token_sampler = requires(const T& sampler, std::span<const float> logits, index position) {
+    { sampler.pick(logits, position) } -> std::same_as<token_id>;
+};
+
+template <class T>
+concept sequence_sampler = token_sampler<T> && requires(T& sampler, const T& const_sampler, token_id token) {
+    { const_sampler.fork() } -> std::same_as<T>;
+    sampler.advance(token);
+};
+
+/// Checks each requirement with a sentence of its own. `static_assert(token_sampler_check<T>());`
+template <class T>
+consteval bool token_sampler_check() {
+    static_assert(
+        requires(const T& s, std::span<const float> logits, index position) {
+            { s.pick(logits, position) } -> std::same_as<token_id>;
+        }, "token_sampler: pick(std::span<const float> logits, index position) const must return a token_id");
+    return token_sampler<T>;
+}
+
+DFLASH_END_NAMESPACE
