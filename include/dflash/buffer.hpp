@@ -64,6 +64,8 @@ public:
 
     [[nodiscard]] T* data() noexcept { return data_; }
     [[nodiscard]] const T* data() const noexcept { return data_; }
+    [[nodiscard]] T& operator[](index i) noexcept { return data_[i]; }
+    [[nodiscard]] const T& operator[](index i) const noexcept { return data_[i]; }
     [[nodiscard]] index size() const noexcept { return size_; }
 
     /// The first rows * cols elements as a matrix.

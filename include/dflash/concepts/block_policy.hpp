@@ -3,7 +3,8 @@
 // Axioms
 //   1. next(n) returns a block length in 1 .. limit, where limit >= 1 is what budget and context leave room for.
 //   2. It may use costs and acceptance so far, but never the tokens it would cut: the choice cannot change the output.
-//   3. record(report) is called once after every round.
+//   3. next(limit) <= max_block(), which is how many rows the decoder makes room for.
+//   4. record(report) is called once after every round.
 #pragma once
 
 #include <concepts>
@@ -24,6 +25,7 @@ struct round_report {
 
 template <class T>
 concept block_policy = requires(T& policy, index limit, const round_report& report) {
+    { policy.max_block() } -> std::convertible_to<index>;
     { policy.next(limit) } -> std::convertible_to<index>;
     policy.record(report);
 };
@@ -40,7 +42,7 @@ public:
 
     [[nodiscard]] index next(index limit) const noexcept { return block_ < limit ? block_ : limit; }
     void record(const round_report&) noexcept {}
-    [[nodiscard]] index block() const noexcept { return block_; }
+    [[nodiscard]] index max_block() const noexcept { return block_; }
 
 private:
     index block_;

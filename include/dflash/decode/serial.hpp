@@ -1,0 +1,121 @@
+// Plain decoding, one token a forward: the oracle that speculative decoding is held against.
+//
+// It shares the account of ends and the prefill with the speculative loop, and nothing of drafting, verification or
+// rollback.
+#pragma once
+
+#include <concepts>
+#include <span>
+#include <utility>
+
+#include <dflash/decode/acceptance.hpp>
+#include <dflash/decode/session.hpp>
+#include <dflash/sampling/greedy.hpp>
+
+DFLASH_BEGIN_NAMESPACE
+
+/// Decodes one sequence at a time on a model it does not own. Reusable after any end and after an exception.
+template <target_model Model, class Sampler = greedy, class Acceptance = sample_and_match, class Observer = no_observer>
+class serial_decoder {
+public:
+    using space = typename Model::space;
+    static_assert(acceptance_check<Acceptance, Sampler, space>());
+
+    explicit serial_decoder(Model& model, Sampler sampler = {}, Acceptance rule = {}, Observer observer = {})
+        : state_(model, std::move(sampler)),
+          rule_(std::move(rule)),
+          observer_(std::move(observer)),
+          logits_(model.vocab_size()) {}
+
+    /// Prefills the prompt and samples the first token. Errors: config_error (prompt, limits), numeric_error.
+    void prime(std::span<const token_id> prompt, const generation_limits& limits = {}, noise_key noise = {}) {
+        state_.open(prompt, limits, 1);
+        noise_ = noise;
+        if (!state_.book.finished()) {
+            state_.advance(prompt);
+            detail::stopwatch watch;
+            state_.prefill(
+                row(), [](index) { return matrix_view<float, space>(); },
+                [](std::span<const token_id>, matrix_view<const float, space>) {});
+            state_.stats.prefill_seconds = watch.lap();
+            const token_id token = sample();
+            commit(token);
+            state_.stats.tokens = 1;
+        }
+        state_.primed = true;
+    }
+
+    /// Decodes one token. An empty view: the sequence is over. Errors: numeric_error; the state is as before then.
+    round_view step() {
+        DFLASH_EXPECTS(state_.primed, "serial_decoder: step() needs prime() first");
+        if (!state_.primed || state_.book.finished()) {
+            return {};
+        }
+        detail::cache_guard guard(state_.cache());
+        detail::stopwatch watch;
+        const std::span<const token_id> anchor = state_.book.tokens().last(1);
+        state_.model().forward(anchor, state_.cache(), {row(), {}});
+        round_report report;
+        report.verify_seconds = watch.lap();
+        const token_id token = sample();
+        guard.done();
+        commit(token);
+        report.committed = 1;
+        state_.stats.record(report);
+        return {.tokens = state_.book.tokens().last(1), .accepted = 0, .drafted = 0};
+    }
+
+    /// Runs to an end; `callback(const round_view&)` sees every token and may return false to cancel.
+    template <class Callback = detail::ignore_rounds>
+    generation_result generate(std::span<const token_id> prompt, const generation_limits& limits = {},
+                               Callback callback = {}, noise_key noise = {}) {
+        prime(prompt, limits, noise);
+        round_view round{.tokens = state_.book.generated(), .accepted = 0, .drafted = 0};
+        while (!round.empty()) {
+            if (!detail::deliver(callback, round)) {
+                cancel();
+            }
+            round = step();
+        }
+        return result();
+    }
+
+    void cancel() noexcept { state_.book.cancel(); }
+    [[nodiscard]] generation_result result() const { return state_.result(); }
+    [[nodiscard]] const ledger& account() const noexcept { return state_.book; }
+    [[nodiscard]] const typename Model::cache_type& cache() const { return state_.cache(); }
+
+private:
+    [[nodiscard]] matrix_view<float, space> row() { return logits_.matrix(1, state_.model().vocab_size()); }
+
+    token_id sample() {
+        detail::stopwatch watch;
+        const index position = state_.book.committed();
+        const verdict outcome = rule_.accept(
+            accept_call<space>{.drafts = {}, .logits = row(), .draft_law = {}, .position = position, .noise = noise_},
+            state_.sampler());
+        if (outcome.bad_row >= 0) {
+            raise<numeric_error>("logits: the row for position ", position, " holds NaN or infinity");
+        }
+        detail::check_token("sampler", outcome.next, state_.model().vocab_size());
+        state_.stats.sample_seconds += watch.lap();
+        notify<round_event<space>>(observer_, [&] {
+            return round_event<space>{
+                .first = position, .drafts = {}, .tokens = {&outcome.next, 1}, .logits = row(), .report = {}};
+        });
+        return outcome.next;
+    }
+
+    void commit(token_id token) {
+        state_.book.append({&token, 1});
+        state_.advance({&token, 1});
+    }
+
+    detail::sequence_state<Model, Sampler> state_;
+    Acceptance rule_;
+    Observer observer_;
+    buffer<float, space> logits_;
+    noise_key noise_;
+};
+
+DFLASH_END_NAMESPACE

@@ -1,0 +1,141 @@
+// What serial and speculative decoding share: the cache, the sampler's history, prefill, delivery, the result.
+//
+// Kept apart from the loops so that each loop shows only what is its own.
+#pragma once
+
+#include <algorithm>
+#include <concepts>
+#include <optional>
+#include <span>
+#include <type_traits>
+#include <utility>
+
+#include <dflash/buffer.hpp>
+#include <dflash/concepts/model.hpp>
+#include <dflash/concepts/observer.hpp>
+#include <dflash/concepts/sampler.hpp>
+#include <dflash/decode/ledger.hpp>
+#include <dflash/decode/stats.hpp>
+
+DFLASH_BEGIN_NAMESPACE
+
+namespace detail {
+
+/// Crops the cache back to where it was unless the work was finished: a step that throws leaves no trace.
+template <class Cache>
+class cache_guard {
+public:
+    explicit cache_guard(Cache& cache) : cache_(cache), length_(cache.length()) {}
+    cache_guard(const cache_guard&) = delete;
+    cache_guard& operator=(const cache_guard&) = delete;
+    ~cache_guard() {
+        if (!done_ && cache_.length() > length_) {
+            cache_.crop(length_);
+        }
+    }
+    void done() noexcept { done_ = true; }
+
+private:
+    Cache& cache_;
+    index length_;
+    bool done_ = false;
+};
+
+/// State of one sequence on one model.
+template <class Model, class Sampler>
+class sequence_state {
+public:
+    using space = typename Model::space;
+
+    sequence_state(Model& model, Sampler sampler) : model_(&model), fresh_(std::move(sampler)), sampler_(fresh_) {}
+
+    [[nodiscard]] Model& model() const noexcept { return *model_; }
+    [[nodiscard]] typename Model::cache_type& cache() { return *cache_; }
+    [[nodiscard]] const typename Model::cache_type& cache() const { return *cache_; }
+    [[nodiscard]] bool has_cache() const noexcept { return cache_.has_value(); }
+    [[nodiscard]] Sampler& sampler() noexcept { return sampler_; }
+
+    /// Opens the account and makes room; no forward yet. `rows` is the largest block.
+    void open(std::span<const token_id> prompt, const generation_limits& limits, index rows) {
+        primed = false;
+        book = ledger(prompt, limits, model_->vocab_size(), model_->max_positions());
+        stats = decode_stats{};
+        stats.reserve(book.room(), rows);
+        sampler_ = fresh_;
+        const index capacity = (std::max)(book.prompt_length(), book.committed() + book.room() - 1);
+        if (!cache_ || cache_->capacity() < capacity) {
+            cache_.reset();
+            cache_.emplace(model_->make_cache(capacity));
+        } else {
+            cache_->crop(0);
+        }
+    }
+
+    /// Tells a sampler with history of tokens that were committed.
+    void advance(std::span<const token_id> tokens) {
+        if constexpr (sequence_sampler<Sampler>) {
+            for (const token_id token : tokens) {
+                sampler_.advance(token);
+            }
+        }
+    }
+
+    /// Runs the prompt through the model in chunks and hands (tokens, first position) of each to `after`.
+    /// Logits of the last prompt token go to `logits` (1, v).
+    template <class Features, class After>
+    void prefill(matrix_view<float, space> logits, Features features, After after) {
+        const std::span<const token_id> prompt = book.tokens();
+        const index chunk = book.limits().prefill_chunk;
+        for (index first = 0; first < size_of(prompt); first += chunk) {
+            const index count = (std::min)(chunk, size_of(prompt) - first);
+            const auto tokens = prompt.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(count));
+            const bool last = first + count == size_of(prompt);
+            const matrix_view<float, space> rows = features(count);
+            const matrix_view<float, space> none;
+            model_->forward(tokens, cache(), {last ? logits : none, rows});
+            after(tokens, rows);
+        }
+    }
+
+    [[nodiscard]] generation_result result() const {
+        const auto tokens = book.generated();
+        return {{tokens.begin(), tokens.end()}, book.reason(), stats};
+    }
+
+    ledger book;
+    decode_stats stats;
+    bool primed = false;
+
+private:
+    Model* model_;
+    Sampler fresh_;
+    Sampler sampler_;
+    std::optional<typename Model::cache_type> cache_;
+};
+
+/// Hands a round to a callback that returns nothing or whether to go on; false when it wants to stop.
+template <class Callback>
+bool deliver(Callback& callback, const round_view& round) {
+    if constexpr (std::is_void_v<std::invoke_result_t<Callback&, const round_view&>>) {
+        callback(round);
+        return true;
+    } else {
+        return static_cast<bool>(callback(round));
+    }
+}
+
+/// The token must be an id of the vocabulary: a sampler or a drafter that breaks this would corrupt the next forward.
+inline void check_token(const char* who, token_id token, index vocab_size) {
+    if (token < 0 || token >= vocab_size) {
+        raise<contract_error>(who, ": returned token ", token, ", the vocabulary is 0 .. ", vocab_size - 1);
+    }
+}
+
+/// The callback of callers that do not want to watch.
+struct ignore_rounds {
+    void operator()(const round_view&) const noexcept {}
+};
+
+}  // namespace detail
+
+DFLASH_END_NAMESPACE
