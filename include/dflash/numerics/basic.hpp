@@ -132,6 +132,8 @@ DFLASH_HD inline float copy_sign(float x, float s) {
 
 inline constexpr float infinity = std::numeric_limits<float>::infinity();
 inline constexpr float not_a_number = std::numeric_limits<float>::quiet_NaN();
+inline constexpr double infinity64 = std::numeric_limits<double>::infinity();
+inline constexpr double not_a_number64 = std::numeric_limits<double>::quiet_NaN();
 
 }  // namespace numerics
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <dflash/numerics/basic.hpp>
+#include <dflash/numerics/polynomial.hpp>
 
 DFLASH_BEGIN_NAMESPACE
 
@@ -38,12 +39,7 @@ DFLASH_HD inline exp_parts split_exp(float x) {
     const float n = rint(x * c::log2e);
     float r = fma(n, -c::ln2_hi, x);
     r = fma(n, -c::ln2_lo, r);
-    float g = c::g[5];
-    g = fma(g, r, c::g[4]);
-    g = fma(g, r, c::g[3]);
-    g = fma(g, r, c::g[2]);
-    g = fma(g, r, c::g[1]);
-    g = fma(g, r, c::g[0]);
+    const float g = horner<exp_constants::g>(r);
     // The large term r enters last and exactly: a plain Horner scheme from the top would not be monotone.
     return {n, fma(r * r, g, r)};
 }

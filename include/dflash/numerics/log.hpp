@@ -2,6 +2,7 @@
 #pragma once
 
 #include <dflash/numerics/basic.hpp>
+#include <dflash/numerics/polynomial.hpp>
 
 DFLASH_BEGIN_NAMESPACE
 
@@ -25,23 +26,15 @@ namespace detail {
 /// k ln 2 + log(1 + f) + low, for an integer k, |f| <= 0.334 and a low that is at most an ulp of f.
 DFLASH_HD inline float join_log(float k, float f, float low) {
     using c = log_constants;
-    float q = c::q[8];
-    q = fma(q, f, c::q[7]);
-    q = fma(q, f, c::q[6]);
-    q = fma(q, f, c::q[5]);
-    q = fma(q, f, c::q[4]);
-    q = fma(q, f, c::q[3]);
-    q = fma(q, f, c::q[2]);
-    q = fma(q, f, c::q[1]);
-    q = fma(q, f, c::q[0]);
-    const float small = fma(f * f, q, fma(k, c::ln2_lo, low));
+    const float q = horner<log_constants::q>(f);
+    const float rest = fma(f * f, q, fma(k, c::ln2_lo, low));
     // The two large terms are added without loss (their product with k is exact, and |k ln2| > |f| unless k = 0), so
     // that the last addition is the only rounding that counts. This makes the result monotone and nearly correctly
     // rounded; adding in any other order loses one of the two.
     const float large = k * c::ln2_hi;
     const float head = large + f;
     const float tail = f - (head - large);
-    return head + (tail + small);
+    return head + (tail + rest);
 }
 
 }  // namespace detail

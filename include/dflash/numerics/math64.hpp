@@ -6,6 +6,7 @@
 #pragma once
 
 #include <dflash/numerics/basic.hpp>
+#include <dflash/numerics/polynomial.hpp>
 
 DFLASH_BEGIN_NAMESPACE
 
@@ -30,7 +31,9 @@ struct math64_constants {
                                       -0x1.27e4f7f1ee40dp-22, 0x1.1ee9dc126f59fp-29,  -0x1.8fa6a86831e75p-37};
     static constexpr double two_over_pi = 0x1.45f306dc9c883p-1;
     /// pi/2 in three parts, each the nearest double to what the parts before leave
-    static constexpr double half_pi[3] = {0x1.921fb54442d18p0, 0x1.1a62633145c07p-54, -0x1.f1976b7ed8fbcp-110};
+    static constexpr double half_pi_1 = 0x1.921fb54442d18p0;
+    static constexpr double half_pi_2 = 0x1.1a62633145c07p-54;
+    static constexpr double half_pi_3 = -0x1.f1976b7ed8fbcp-110;
     static constexpr double two_pi = 0x1.921fb54442d18p2;
     static constexpr double ln2 = 0x1.62e42fefa39efp-1;
 };
@@ -41,17 +44,14 @@ DFLASH_HD inline double exp2(double x) {
         return x;
     }
     if (x >= 1024.0) {
-        return std::numeric_limits<double>::infinity();
+        return infinity64;
     }
     if (x < -1022.0) {
         return 0.0;
     }
     const double n = rint(x);
     const double r = x - n;
-    double p = math64_constants::exp2[11];
-    for (int i = 10; i >= 0; --i) {
-        p = fma(p, r, math64_constants::exp2[i]);
-    }
+    const double p = detail::horner<math64_constants::exp2>(r);
     const double y = fma(p, r, 1.0);
     const auto shift = static_cast<std::uint64_t>(static_cast<std::int64_t>(n)) << 52;
     return from_bits(to_bits(y) + shift);
@@ -59,14 +59,14 @@ DFLASH_HD inline double exp2(double x) {
 
 /// log2 x to a few ulp, for normal positive x. log2(0) = -inf, log2(x < 0) = NaN; subnormal x are taken exactly.
 DFLASH_HD inline double log2(double x) {
-    if (x != x || x == std::numeric_limits<double>::infinity()) {
+    if (x != x || x == infinity64) {
         return x;
     }
     if (x < 0.0) {
-        return std::numeric_limits<double>::quiet_NaN();
+        return not_a_number64;
     }
     if (x == 0.0) {
-        return -std::numeric_limits<double>::infinity();
+        return -infinity64;
     }
     double scale = 0.0;
     if (x < 0x1p-1022) {
@@ -79,10 +79,7 @@ DFLASH_HD inline double log2(double x) {
     const double m = from_bits(bits - (static_cast<std::uint64_t>(k) << 52));
     const double s = (m - 1.0) / (m + 1.0);
     const double square = s * s;
-    double p = math64_constants::log2[7];
-    for (int i = 6; i >= 0; --i) {
-        p = fma(p, square, math64_constants::log2[i]);
-    }
+    const double p = detail::horner<math64_constants::log2>(square);
     return fma(p, s, static_cast<double>(k) + scale);
 }
 
@@ -97,9 +94,9 @@ struct sine_cosine {
 DFLASH_HD inline sine_cosine sincos(double x) {
     using c = math64_constants;
     if (x - x != 0.0) {
-        return {std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::quiet_NaN()};
+        return {not_a_number64, not_a_number64};
     }
-    // x = n pi/2 + r. For float angles the first step is exact (x and n * half_pi[0] agree in all leading bits), so
+    // x = n pi/2 + r. For float angles the first step is exact (x and n * half_pi_1 agree in all leading bits), so
     // two parts of pi/2 leave r with full relative accuracy however close x lies to a multiple of pi/2. One pass is
     // enough below 2^40; the loop only keeps larger angles in range.
     int quadrant = 0;
@@ -108,18 +105,14 @@ DFLASH_HD inline sine_cosine sincos(double x) {
         const double n = rint(r * c::two_over_pi);
         const double turn = n - 4.0 * rint(n * 0.25);  // exact: -2 .. 2
         quadrant += static_cast<int>(turn);
-        r = fma(n, -c::half_pi[0], r);
-        r = fma(n, -c::half_pi[1], r);
-        r = fma(n, -c::half_pi[2], r);
+        r = fma(n, -c::half_pi_1, r);
+        r = fma(n, -c::half_pi_2, r);
+        r = fma(n, -c::half_pi_3, r);
     } while (r > 1.0 || r < -1.0);
 
     const double square = r * r;
-    double s = c::sin[5];
-    double t = c::cos[5];
-    for (int i = 4; i >= 0; --i) {
-        s = fma(s, square, c::sin[i]);
-        t = fma(t, square, c::cos[i]);
-    }
+    const double s = detail::horner<math64_constants::sin>(square);
+    const double t = detail::horner<math64_constants::cos>(square);
     const double sine = fma(s * square, r, r);
     const double cosine = fma(square, fma(t, square, -0.5), 1.0);
     switch (static_cast<unsigned>(quadrant) & 3U) {

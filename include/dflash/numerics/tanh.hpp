@@ -2,6 +2,7 @@
 #pragma once
 
 #include <dflash/numerics/exp.hpp>
+#include <dflash/numerics/polynomial.hpp>
 
 DFLASH_BEGIN_NAMESPACE
 
@@ -30,11 +31,7 @@ DFLASH_HD inline float tanh(float x) {
     }
     if (size < c::joint) {
         const float square = x * x;
-        float t = c::t[4];
-        t = fma(t, square, c::t[3]);
-        t = fma(t, square, c::t[2]);
-        t = fma(t, square, c::t[1]);
-        t = fma(t, square, c::t[0]);
+        const float t = detail::horner<tanh_constants::t>(square);
         // A product with x as the addend's companion: keeps the sign of zero and costs one rounding.
         return fma(square * t, x, x);
     }
