@@ -21,8 +21,11 @@
 
 #include <concepts>
 #include <cstddef>
+#include <cstdint>
+#include <cstring>
 #include <span>
 
+#include <dflash/numerics/convert.hpp>
 #include <dflash/numerics/rope.hpp>
 #include <dflash/vocabulary.hpp>
 
@@ -36,6 +39,19 @@ struct tensor_view {
     index cols = 0;
 
     [[nodiscard]] bool empty() const noexcept { return data == nullptr; }
+
+    /// One element, widened exactly. Stored bytes need not be aligned.
+    [[nodiscard]] float element(index row, index col) const noexcept {
+        const std::byte* at = data + (row * cols + col) * size_of(type);
+        if (type == dtype::f32) {
+            float value = 0;
+            std::memcpy(&value, at, sizeof value);
+            return value;
+        }
+        std::uint16_t bits = 0;
+        std::memcpy(&bits, at, sizeof bits);
+        return type == dtype::bf16 ? numerics::to_float(bf16{bits}) : numerics::to_float(f16{bits});
+    }
 };
 
 template <class T>

@@ -1,0 +1,125 @@
+// The DFlash drafter: fills [anchor, MASK, MASK, ...] in one pass and takes the best token of every slot.
+//
+// It owns the draft's context of one sequence; the weights are shared. The target lends its embedding and head. Slot 0
+// holds the anchor and its output is dropped. Source: DFlash, arXiv 2602.06036.
+#pragma once
+
+#include <algorithm>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <utility>
+
+#include <dflash/buffer.hpp>
+#include <dflash/concepts/drafter.hpp>
+#include <dflash/concepts/observer.hpp>
+#include <dflash/numerics/argmax.hpp>
+
+DFLASH_BEGIN_NAMESPACE
+
+/// A drafter_for<Target>. One per sequence; several may share the draft and the target in one thread.
+template <class Draft, feature_target Target, class Observer = no_observer>
+class dflash_drafter {
+public:
+    using space = typename Target::space;
+    using cache_type = typename Draft::cache_type;
+
+    /// Errors: config_error when the pair does not fit, with the field and both numbers.
+    dflash_drafter(Draft& draft, Target& target, Observer observer = {})
+        : draft_(&draft), target_(&target), observer_(std::move(observer)) {
+        if (draft.hidden_size() != target.hidden_size()) {
+            raise<config_error>("draft: hidden_size is ", draft.hidden_size(), ", the target's is ",
+                                target.hidden_size());
+        }
+        if (draft.feature_size() != target.feature_size()) {
+            raise<config_error>("draft: fc takes ", draft.feature_size(), " features, the target's taps give ",
+                                target.feature_size());
+        }
+        if (draft.shape().mask_token < 0 || draft.shape().mask_token >= target.vocab_size()) {
+            raise<config_error>("draft: mask_token_id is ", draft.shape().mask_token, ", needs 0 .. ",
+                                target.vocab_size() - 1);
+        }
+    }
+
+    [[nodiscard]] index feature_size() const noexcept { return draft_->feature_size(); }
+    [[nodiscard]] index max_positions() const noexcept { return draft_->max_positions(); }
+    [[nodiscard]] index context_length() const noexcept { return cache_ ? cache_->length() : 0; }
+    [[nodiscard]] const cache_type& cache() const { return *cache_; }
+    [[nodiscard]] Observer& observer() noexcept { return observer_; }
+
+    /// Makes room for a sequence of n positions, its last block included.
+    void reserve(index n) {
+        if (!cache_) {
+            cache_.emplace(draft_->make_cache(n));
+        } else if (cache_->capacity() < n) {
+            cache_->reserve(n);
+        }
+    }
+
+    /// Takes over committed positions: their features become K and V rows of every draft layer, once.
+    void commit(std::span<const token_id> tokens, matrix_view<const float, space> features) {
+        DFLASH_EXPECTS(features.rows() == size_of(tokens), "dflash_drafter: ", tokens.size(), " tokens came with ",
+                       features.rows(), " feature rows");
+        reserve(context_length() + size_of(tokens));
+        draft_->inject(features, *cache_);
+    }
+
+    /// Guesses the block - 1 tokens after the anchor.
+    void propose(const draft_request& request, draft_output<space>& out) {
+        const index b = request.block;
+        const index vocab = target_->vocab_size();
+        reserve(context_length() + b);
+        make_room(b);
+        std::fill_n(ids_.data(), b, draft_->shape().mask_token);
+        ids_[0] = request.committed.back();
+        const matrix_view<float, space> embeddings = embeddings_.matrix(b, draft_->hidden_size());
+        const matrix_view<float, space> hidden = hidden_.matrix(b, draft_->hidden_size());
+        const matrix_view<float, space> logits = logits_.matrix(b - 1, vocab);
+        target_->embed({ids_.data(), static_cast<std::size_t>(b)}, embeddings);
+        draft_->forward(embeddings, *cache_, hidden);
+        out.count = b - 1;
+        if (out.count == 0) {
+            return;
+        }
+        target_->head(hidden.rows(1, b - 1), logits);
+        notify<tensor_event<space>>(
+            observer_, [&] { return tensor_event<space>{"draft_logits", -1, context_length() + 1, logits}; });
+        for (index i = 0; i < out.count; ++i) {
+            out.tokens[static_cast<std::size_t>(i)] =
+                static_cast<token_id>(numerics::argmax(logits.row(i).data(), vocab));
+        }
+    }
+
+    void crop(index n) {
+        DFLASH_EXPECTS(n >= 0 && n <= context_length(), "dflash_drafter: crop to ", n, " of ", context_length());
+        if (cache_) {
+            cache_->crop(n);
+        }
+    }
+
+    void reset() { crop(0); }
+
+private:
+    void make_room(index b) {
+        if (b <= rows_) {
+            return;
+        }
+        ids_ = buffer<token_id>(b);
+        embeddings_ = buffer<float, space>(b * draft_->hidden_size());
+        hidden_ = buffer<float, space>(b * draft_->hidden_size());
+        logits_ = buffer<float, space>((std::max)(index{1}, b - 1) * target_->vocab_size());
+        rows_ = b;
+    }
+
+    Draft* draft_;
+    Target* target_;
+    Observer observer_;
+    std::optional<cache_type> cache_;
+    index rows_ = 0;
+    buffer<token_id> ids_;             // (b)
+    buffer<float, space> embeddings_;  // (b, d)
+    buffer<float, space> hidden_;      // (b, d)
+    buffer<float, space> logits_;      // (b-1, v)
+};
+
+DFLASH_END_NAMESPACE

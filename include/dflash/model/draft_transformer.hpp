@@ -1,0 +1,194 @@
+// The DFlash draft: a decoder stack without embedding and head that listens to tapped layers of its target.
+//
+// Context positions enter every layer as extra K and V rows (KV injection): C = RMSNorm(fc(features)) goes through the
+// layer's own k_proj, v_proj, k_norm and RoPE at its absolute position. It passes no input norm and has no query, no
+// output and no MLP. Those rows are computed once per committed token and kept; the block's own rows never stay.
+// Source: DFlash, arXiv 2602.06036.
+#pragma once
+
+#include <algorithm>
+#include <span>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include <dflash/concepts/observer.hpp>
+#include <dflash/model/layer.hpp>
+
+DFLASH_BEGIN_NAMESPACE
+
+template <tensor_ops Ops, class Attention = Ops, class Cache = typename Ops::cache_type, class Observer = no_observer>
+class draft_transformer {
+public:
+    using space = typename Ops::space;
+    using scalar = typename Ops::scalar;
+    using cache_type = Cache;
+    static constexpr determinism guarantee = (std::min)(Ops::guarantee, Attention::guarantee);
+
+    /// Packs the weights for the backend; the views may go away afterwards. Errors: config_error, backend_error.
+    draft_transformer(draft_shape shape, const draft_weights& weights, Ops ops = {}, Attention attention = {},
+                      Observer observer = {})
+        : ops_(std::move(ops)),
+          attention_(std::move(attention)),
+          observer_(std::move(observer)),
+          shape_(checked(std::move(shape), weights)),
+          fc_(decoder_layer<Ops>::matrix(ops_, "fc", weights.fc, {}, false, shape_.hidden_size, feature_size())),
+          hidden_norm_(decoder_layer<Ops>::norm(ops_, "hidden_norm", weights.hidden_norm, shape_.hidden_size)),
+          norm_(decoder_layer<Ops>::norm(ops_, "norm", weights.norm, shape_.hidden_size)),
+          table_(shape_.rope, shape_.head_dim, shape_.max_positions) {
+        layers_.reserve(weights.layers.size());
+        for (const layer_weights& layer : weights.layers) {
+            layers_.emplace_back(ops_, shape_, layer, projection::q_and_kv);
+        }
+    }
+
+    draft_transformer(const draft_transformer&) = delete;
+    draft_transformer& operator=(const draft_transformer&) = delete;
+
+    [[nodiscard]] const draft_shape& shape() const noexcept { return shape_; }
+    [[nodiscard]] index hidden_size() const noexcept { return shape_.hidden_size; }
+    [[nodiscard]] index feature_size() const noexcept {
+        return static_cast<index>(shape_.taps.size()) * shape_.hidden_size;
+    }
+    [[nodiscard]] index max_positions() const noexcept { return shape_.max_positions; }
+    [[nodiscard]] Ops& backend() noexcept { return ops_; }
+    [[nodiscard]] Observer& observer() noexcept { return observer_; }
+
+    /// Replaces the rotary table, e.g. by one with hand-made angles. Errors: config_error when it does not fit.
+    void set_rope_table(numerics::rope_table table) {
+        if (table.half() * 2 != shape_.head_dim || table.positions() < shape_.max_positions) {
+            raise<config_error>("rope_table: (", table.positions(), ", ", table.half(), "), needs (",
+                                shape_.max_positions, ", ", shape_.head_dim / 2, ")");
+        }
+        table_ = std::move(table);
+    }
+
+    [[nodiscard]] cache_type make_cache(index capacity) const {
+        return cache_type(shape_.layers, shape_.kv_heads, shape_.head_dim, capacity);
+    }
+
+    /// Adds context: K and V rows of every layer for features (c, k*d) of positions cache.length() onwards.
+    /// Errors: config_error when there is no room; the cache is unchanged then.
+    void inject(matrix_view<const float, space> features, cache_type& cache) {
+        const index c = features.rows();
+        const index position = cache.length();
+        if (features.cols() != feature_size()) {
+            raise<config_error>("inject: features have ", features.cols(), " columns, needs ", feature_size());
+        }
+        check_room("inject", position, c, cache);
+        if (c == 0) {
+            return;
+        }
+        reserve_context(c);
+        const index kv_cols = 2 * shape_.kv_heads * shape_.head_dim;
+        const rows projected = projected_.matrix(c, shape_.hidden_size);
+        const rows context = context_.matrix(c, shape_.hidden_size);
+        const rows kv = context_kv_.matrix(c, kv_cols);
+        if constexpr (std::is_same_v<scalar, float>) {
+            ops_.linear(features, fc_, projected);
+        } else {
+            const rows in = features_.matrix(c, feature_size());
+            ops_.copy(features, in);
+            ops_.linear(in, fc_, projected);
+        }
+        ops_.rms_norm(projected, hidden_norm_, shape_.rms_norm_eps, context);
+        show("context", -1, position, context);
+        for (index l = 0; l < shape_.layers; ++l) {
+            layers_[static_cast<std::size_t>(l)].inject(ops_, shape_, table_, position, context, kv);
+            cache.write(l, position, kv.columns(0, kv_cols / 2), kv.columns(kv_cols / 2, kv_cols / 2));
+        }
+        cache.extend(position + c);
+    }
+
+    /// One denoising pass over a block: embeddings (b, d) at positions cache.length() onwards give normalised hidden
+    /// rows (b, d), ready for the target's head. The cache keeps its length.
+    void forward(matrix_view<const float, space> embeddings, cache_type& cache, matrix_view<float, space> hidden) {
+        const index b = embeddings.rows();
+        const index position = cache.length();
+        if (b < 1 || embeddings.cols() != shape_.hidden_size) {
+            raise<config_error>("draft forward: embeddings are (", b, ", ", embeddings.cols(), "), needs (b, ",
+                                shape_.hidden_size, ")");
+        }
+        check_room("draft forward", position, b, cache);
+        work_.reserve(shape_, b);
+        ops_.copy(embeddings, work_.hidden(b));
+        for (index l = 0; l < shape_.layers; ++l) {
+            const decoder_layer<Ops>& layer = layers_[static_cast<std::size_t>(l)];
+            layer.project(ops_, shape_, table_, position, work_, b);
+            show("q", l, position, work_.q(b));
+            show("k", l, position, work_.k(b));
+            show("v", l, position, work_.v(b));
+            attend_rows(attention(), shape_, l, cache, position, work_, b);
+            show("attention", l, position, work_.attended(b));
+            layer.finish(ops_, shape_, work_, b);
+            show("hidden", l, position, work_.hidden(b));
+        }
+        ops_.rms_norm(work_.hidden(b), norm_, shape_.rms_norm_eps, work_.normed(b));
+        ops_.copy(matrix_view<const scalar, space>(work_.normed(b)), hidden);
+    }
+
+private:
+    using rows = matrix_view<scalar, space>;
+
+    static draft_shape checked(draft_shape shape, const draft_weights& weights) {
+        shape.check();
+        if (static_cast<index>(weights.layers.size()) != shape.layers) {
+            raise<config_error>("draft: num_hidden_layers is ", shape.layers, ", the weights have ",
+                                weights.layers.size());
+        }
+        return shape;
+    }
+
+    void check_room(const char* what, index position, index count, const cache_type& cache) const {
+        if (position + count > cache.capacity() || position + count > shape_.max_positions) {
+            raise<config_error>(what, ": positions ", position, " .. ", position + count - 1, " need more room than ",
+                                (std::min)(cache.capacity(), shape_.max_positions));
+        }
+    }
+
+    void reserve_context(index c) {
+        if (c <= context_rows_) {
+            return;
+        }
+        projected_ = buffer<scalar, space>(c * shape_.hidden_size);
+        context_ = buffer<scalar, space>(c * shape_.hidden_size);
+        context_kv_ = buffer<scalar, space>(c * 2 * shape_.kv_heads * shape_.head_dim);
+        if constexpr (!std::is_same_v<scalar, float>) {
+            features_ = buffer<scalar, space>(c * feature_size());
+        }
+        context_rows_ = c;
+    }
+
+    [[nodiscard]] const auto& attention() const noexcept {
+        if constexpr (std::is_same_v<Attention, Ops>) {
+            return ops_;  // one object, one thread count
+        } else {
+            return attention_;
+        }
+    }
+
+    void show(std::string_view name, index layer, index position, matrix_view<const scalar, space> values) {
+        if constexpr (std::is_same_v<scalar, float>) {
+            notify<tensor_event<space>>(observer_, [&] { return tensor_event<space>{name, layer, position, values}; });
+        }
+    }
+
+    Ops ops_;
+    Attention attention_;
+    Observer observer_;
+    draft_shape shape_;
+    typename Ops::linear_weights fc_;
+    typename Ops::vector_weights hidden_norm_;
+    typename Ops::vector_weights norm_;
+    numerics::rope_table table_;
+    std::vector<decoder_layer<Ops>> layers_;
+    layer_workspace<Ops> work_;
+    index context_rows_ = 0;
+    buffer<scalar, space> features_;    // (c, k*d), only where the scalar is not float
+    buffer<scalar, space> projected_;   // (c, d)
+    buffer<scalar, space> context_;     // (c, d)
+    buffer<scalar, space> context_kv_;  // (c, 2*g*e)
+};
+
+DFLASH_END_NAMESPACE
