@@ -13,9 +13,10 @@ model     | root concepts numerics sampling cache decode drafters
 drafters  | root concepts numerics sampling cache decode model
 testing   | root concepts numerics sampling cache decode model drafters
 umbrella  | root concepts numerics sampling cache decode model drafters testing
-io        | root concepts model
+io        | root concepts numerics model
 interop   | root
-cpu       | root concepts numerics
+front     | root concepts numerics sampling cache decode model drafters testing io
+cpu       | root concepts numerics cache
 default   | root cpu
 '
 # Headers of the standard library that no header of the core may bring along, because they are dear or have state.
@@ -53,7 +54,7 @@ FNR == 1 {
 /^[ \t]*#[ \t]*include[ \t]*"/ { wrong("use <dflash/...>, so that the include does not depend on where the file lies") }
 /^[ \t]*#[ \t]*include[ \t]*</ {
     name = $0; sub(/[^<]*</, "", name); sub(/>.*/, "", name)
-    core = from != "io" && from != "interop" && from != "cpu" && from != "default"
+    core = from != "io" && from != "front" && from != "interop" && from != "cpu" && from != "default"
     if (name ~ /^dflash\//) {
         to = layer(name)
         if (!((from, to) in may)) wrong(from " may not include " to)
