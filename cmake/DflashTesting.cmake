@@ -1,7 +1,8 @@
-# dflash_add_test(<name> SOURCES <files> [LIBRARIES <targets>] [TIMEOUT <seconds>])
+# dflash_add_test(<name> SOURCES <files> [LIBRARIES <targets>] [TIMEOUT <seconds>] [THREADED])
 #
 # One doctest executable with the shared main, registered with ctest under its name. Preconditions are checked
 # (DFLASH_CHECKED), warnings are errors, and the data folders are known as DFLASH_TEST_DATA and DFLASH_MODELS.
+# THREADED: these tests use threads, so `./run check tsan` runs them under the thread sanitizer as well.
 find_package(doctest QUIET)
 if(NOT TARGET doctest::doctest)
   message(FATAL_ERROR "The tests need doctest, which was not found. On Debian: apt-get install doctest-dev "
@@ -11,9 +12,10 @@ endif()
 add_library(dflash_doctest_main OBJECT "${PROJECT_SOURCE_DIR}/tests/support/doctest_main.cpp")
 target_link_libraries(dflash_doctest_main PUBLIC doctest::doctest)
 target_compile_features(dflash_doctest_main PUBLIC cxx_std_20)
+add_custom_target(threaded_tests)
 
 function(dflash_add_test name)
-  cmake_parse_arguments(test "" "TIMEOUT" "SOURCES;LIBRARIES" ${ARGN})
+  cmake_parse_arguments(test "THREADED" "TIMEOUT" "SOURCES;LIBRARIES" ${ARGN})
   if(NOT test_TIMEOUT)
     set(test_TIMEOUT 600)
   endif()
@@ -25,4 +27,8 @@ function(dflash_add_test name)
                                              DFLASH_MODELS="${PROJECT_SOURCE_DIR}/examples/models")
   add_test(NAME ${name} COMMAND ${name})
   set_tests_properties(${name} PROPERTIES TIMEOUT ${test_TIMEOUT} WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}/tests")
+  if(test_THREADED)
+    add_dependencies(threaded_tests ${name})
+    set_tests_properties(${name} PROPERTIES LABELS threaded)
+  endif()
 endfunction()
