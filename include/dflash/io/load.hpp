@@ -182,6 +182,22 @@ inline tensor_view take_head(tensor_picker& tensors, const checkpoint& source, c
     return loaded;
 }
 
+/// A target and its draft.
+struct pair_checkpoint {
+    target_checkpoint target;
+    draft_checkpoint draft;
+};
+
+/// Loads a target and the draft that goes with it. Errors: io_error, config_error.
+[[nodiscard]] inline pair_checkpoint load_pair(const std::filesystem::path& target_folder,
+                                               const std::filesystem::path& draft_folder,
+                                               const load_options& options = {}) {
+    pair_checkpoint loaded;
+    loaded.target = load_target(target_folder, options);
+    loaded.draft = load_draft(draft_folder, loaded.target.shape, options);
+    return loaded;
+}
+
 }  // namespace io
 
 DFLASH_END_NAMESPACE
