@@ -1,0 +1,289 @@
+// The exact CPU backend: every operation of a transformer, with the same bits on every machine, for any number of rows,
+// any thread count and any alignment.
+//
+// It follows numerics/ bit for bit. Kernels are chosen for the machine at run time. One object serves one thread at a
+// time, because it keeps the scratch memory of attend; objects share nothing. Refuses to be built where the arithmetic
+// it relies on does not hold.
+#pragma once
+
+#include <algorithm>
+#include <span>
+
+#include <dflash/cache/contiguous.hpp>
+#include <dflash/concepts/attention.hpp>
+#include <dflash/concepts/ops.hpp>
+#include <dflash/cpu/kernels.hpp>
+#include <dflash/cpu/packing.hpp>
+#include <dflash/cpu/parallel.hpp>
+#include <dflash/numerics/rms_norm.hpp>
+#include <dflash/numerics/self_test.hpp>
+#include <dflash/vocabulary.hpp>
+
+DFLASH_BEGIN_NAMESPACE
+
+namespace cpu {
+
+/// How the exact backend works. Nothing here changes a result.
+struct exact_options {
+    int threads = 0;             ///< 0: as many as the OpenMP runtime would use
+    isa force = isa::automatic;  ///< automatic: the fastest this machine can run
+};
+
+/// The exact backend. Satisfies tensor_ops, and attention_backend over contiguous_layer<float>.
+class exact {
+public:
+    using space = host_space;
+    using scalar = float;
+    using cache_type = contiguous_cache<float>;
+    using linear_weights = cpu::linear_weights;
+    using vector_weights = cpu::vector_weights;
+    static constexpr determinism guarantee = determinism::cross_isa;
+
+    exact() : exact(exact_options{}) {}
+
+    /// Errors: config_error for negative threads; backend_error when the forced instruction set is not there, or when
+    /// this thread's arithmetic is not the one the results rely on.
+    explicit exact(exact_options options) : isa_(options.force == isa::automatic ? detail::best_isa() : options.force) {
+        set_threads(options.threads);
+        kernels_ = detail::find_kernels(isa_);
+        if (kernels_ == nullptr) {
+            raise<backend_error>("exact: this machine or this build has no kernels for the instruction set ",
+                                 name_of(isa_));
+        }
+        check_arithmetic();
+    }
+
+    /// A copy works the same way and shares no memory.
+    exact(const exact& other) : isa_(other.isa_), kernels_(other.kernels_), threads_(other.threads_) {}
+    exact& operator=(const exact& other) {
+        isa_ = other.isa_;
+        kernels_ = other.kernels_;
+        threads_ = other.threads_;
+        return *this;
+    }
+    exact(exact&&) noexcept = default;
+    exact& operator=(exact&&) noexcept = default;
+    ~exact() = default;
+
+    /// Threads an operation may use.
+    [[nodiscard]] int threads() const noexcept { return threads_ == 0 ? available_threads() : threads_; }
+
+    /// 0: as many as the OpenMP runtime would use. Errors: config_error for negative numbers.
+    void set_threads(int threads) {
+        if (threads < 0) {
+            raise<config_error>("threads: got ", threads, ", needs at least 0");
+        }
+        threads_ = threads;
+    }
+
+    /// The instruction set in use; never automatic.
+    [[nodiscard]] isa instruction_set() const noexcept { return isa_; }
+
+    /// Stacks matrices (out_i, in) along out. Biases: none, or one for each part. Errors: config_error.
+    [[nodiscard]] linear_weights pack(std::span<const tensor_view> parts,
+                                      std::span<const tensor_view> biases = {}) const {
+        return pack_weights(parts, biases, threads());
+    }
+
+    /// A vector of any stored type, widened. Errors: config_error when it is absent.
+    [[nodiscard]] vector_weights pack_vector(tensor_view vector) const {
+        if (vector.empty()) {
+            raise<config_error>("pack_vector: the vector is absent");
+        }
+        vector_weights packed(vector.rows * vector.cols);
+        for (index i = 0; i < packed.size(); ++i) {
+            packed.data()[i] = detail::stored_float(vector, i);
+        }
+        return packed;
+    }
+
+    /// y = x w^T (+ bias). Shapes: x (m, in), y (m, out).
+    void linear(matrix_view<const float> x, const linear_weights& w, matrix_view<float> y) const {
+        DFLASH_EXPECTS(x.cols() == w.cols() && y.cols() == w.rows() && x.rows() == y.rows(), "linear: x (", x.rows(),
+                       ", ", x.cols(), ") and weights (", w.rows(), ", ", w.cols(), ") do not give y (", y.rows(), ", ",
+                       y.cols(), ")");
+        if (y.empty()) {
+            return;
+        }
+        const detail::linear_job job = {w.data(), w.type(),   w.bias(), x.data(), x.stride(),
+                                        y.data(), y.stride(), x.rows(), w.cols(), w.rows()};
+        const index group = kernels_->group_panels;
+        const index share = (w.panels() + threads() * 8 - 1) / (threads() * 8);
+        parallel_for(threads(), w.panels(), (share + group - 1) / group * group, x.rows() * w.cols() * w.rows(),
+                     [&](index first, index last, int) { kernels_->linear(job, first, last); });
+    }
+
+    /// y = the rows `ids` of w, widened; a bias has no part in it. Errors: config_error for an id that is no row.
+    /// Shape: y (ids, in).
+    void gather(const linear_weights& w, std::span<const token_id> ids, matrix_view<float> y) const {
+        DFLASH_EXPECTS(y.rows() == size_of(ids) && y.cols() == w.cols(), "gather: y is (", y.rows(), ", ", y.cols(),
+                       "), needs (", ids.size(), ", ", w.cols(), ")");
+        for (const token_id id : ids) {
+            if (id < 0 || id >= w.rows()) {
+                raise<config_error>("gather: got id ", id, ", needs one of the ", w.rows(), " rows of the table");
+            }
+        }
+        const fp_environment environment;
+        for (index i = 0; i < y.rows(); ++i) {
+            const index row = ids[static_cast<std::size_t>(i)];
+            float* out = y.data() + i * y.stride();
+            for (index k = 0; k < w.cols(); ++k) {
+                out[k] = w.at(row, k);
+            }
+        }
+    }
+
+    /// RMSNorm of every row. y may be x. Shapes: x, y (m, n), w (n).
+    void rms_norm(matrix_view<const float> x, const vector_weights& w, float eps, matrix_view<float> y) const {
+        DFLASH_EXPECTS(x.cols() == w.size() && y.cols() == x.cols() && y.rows() == x.rows(), "rms_norm: x (", x.rows(),
+                       ", ", x.cols(), ") and ", w.size(), " weights do not give y (", y.rows(), ", ", y.cols(), ")");
+        if (!y.empty()) {
+            norm(x, w, eps, y, 1);
+        }
+    }
+
+    /// RMSNorm of every head of every row, in place. Shapes: x (m, heads * e), w (e).
+    void rms_norm_heads(matrix_view<float> x, const vector_weights& w, float eps, index head_dim) const {
+        DFLASH_EXPECTS(head_dim > 0 && w.size() == head_dim && x.cols() % head_dim == 0, "rms_norm_heads: x has ",
+                       x.cols(), " columns and ", w.size(), " weights, needs heads of ", head_dim);
+        if (!x.empty()) {
+            norm(x, w, eps, x, x.cols() / head_dim);
+        }
+    }
+
+    /// Rotates the half-split pairs of every head in place; row i stands at position + i. Shape: x (m, heads * e).
+    void rope(matrix_view<float> x, index head_dim, const numerics::rope_table& table, index position) const {
+        DFLASH_EXPECTS(head_dim > 0 && head_dim == 2 * table.half() && x.cols() % head_dim == 0, "rope: x has ",
+                       x.cols(), " columns and the table heads of ", 2 * table.half(), ", needs heads of ", head_dim);
+        DFLASH_EXPECTS(position >= 0 && position + x.rows() <= table.positions(), "rope: positions ", position, " + ",
+                       x.rows(), " are outside ", table.positions());
+        if (x.empty()) {
+            return;
+        }
+        const detail::rope_job job = {
+            x.data(), x.stride(), table.cos(position), table.sin(position), x.cols() / head_dim, head_dim};
+        parallel_for(threads(), x.rows(), 1, x.rows() * x.cols(),
+                     [&](index first, index last, int) { kernels_->rope(job, first, last); });
+    }
+
+    /// y = silu(gate) * up. Shapes: gate_up (m, 2n) = [gate, up], y (m, n).
+    void silu_mul(matrix_view<const float> gate_up, matrix_view<float> y) const {
+        DFLASH_EXPECTS(gate_up.cols() == 2 * y.cols() && gate_up.rows() == y.rows(), "silu_mul: gate_up (",
+                       gate_up.rows(), ", ", gate_up.cols(), ") does not give y (", y.rows(), ", ", y.cols(), ")");
+        if (y.empty()) {
+            return;
+        }
+        const detail::silu_job job = {gate_up.data(), gate_up.stride(), y.data(),
+                                      y.stride(),     y.cols(),         column_blocks(y.cols())};
+        parallel_for(threads(), y.rows() * job.blocks, 1, y.rows() * y.cols() * 4,
+                     [&](index first, index last, int) { kernels_->silu_mul(job, first, last); });
+    }
+
+    /// h += o. Shapes: h, o (m, n).
+    void add(matrix_view<float> h, matrix_view<const float> o) const {
+        DFLASH_EXPECTS(h.rows() == o.rows() && h.cols() == o.cols(), "add: h is (", h.rows(), ", ", h.cols(),
+                       "), o is (", o.rows(), ", ", o.cols(), ")");
+        if (h.empty()) {
+            return;
+        }
+        const detail::add_job job = {h.data(), h.stride(), o.data(), o.stride(), h.cols(), column_blocks(h.cols())};
+        parallel_for(threads(), h.rows() * job.blocks, 1, h.rows() * h.cols(),
+                     [&](index first, index last, int) { kernels_->add(job, first, last); });
+    }
+
+    /// y = x. Shapes: x, y (m, n).
+    void copy(matrix_view<const float> x, matrix_view<float> y) const {
+        DFLASH_EXPECTS(x.rows() == y.rows() && x.cols() == y.cols(), "copy: x is (", x.rows(), ", ", x.cols(),
+                       "), y is (", y.rows(), ", ", y.cols(), ")");
+        for (index r = 0; r < x.rows(); ++r) {
+            std::copy_n(x.data() + r * x.stride(), x.cols(), y.data() + r * y.stride());
+        }
+    }
+
+    /// Attention of every query row over one layer. Every row must see at least one key.
+    void attend(const attention_call<float, contiguous_layer<float>>& call) const {
+        DFLASH_EXPECTS(call.kv_heads > 0 && call.heads > 0 && call.heads % call.kv_heads == 0, "attend: ", call.heads,
+                       " heads cannot share ", call.kv_heads, " KV heads");
+        DFLASH_EXPECTS(call.cache.kv_heads() == call.kv_heads && call.cache.head_dim() == call.head_dim,
+                       "attend: the cache has ", call.cache.kv_heads(), " KV heads of ", call.cache.head_dim(),
+                       ", needs ", call.kv_heads, " of ", call.head_dim);
+        DFLASH_EXPECTS(call.queries.cols() == call.heads * call.head_dim && call.out.cols() == call.queries.cols() &&
+                           call.out.rows() == call.queries.rows(),
+                       "attend: queries (", call.queries.rows(), ", ", call.queries.cols(), ") and out (",
+                       call.out.rows(), ", ", call.out.cols(), ") need ", call.heads * call.head_dim, " columns");
+        if (call.out.empty()) {
+            return;
+        }
+        index seen = 0;
+        for (index i = 0; i < call.queries.rows(); ++i) {
+            const key_range keys = call.mask.keys(call.position + i, call.cache.length());
+            DFLASH_EXPECTS(keys.first < keys.last, "attend: the query at position ", call.position + i,
+                           " sees no key of ", call.cache.length());
+            seen += keys.last - keys.first;
+        }
+        const detail::attend_job job = {call.queries.data(),
+                                        call.queries.stride(),
+                                        call.cache.key_panels(0),
+                                        call.cache.value_rows(0),
+                                        call.cache.key_panels(1) - call.cache.key_panels(0),
+                                        call.out.data(),
+                                        call.out.stride(),
+                                        call.queries.rows(),
+                                        call.heads,
+                                        call.kv_heads,
+                                        call.head_dim,
+                                        call.cache.length(),
+                                        call.position,
+                                        call.mask,
+                                        call.scale};
+        const index vectors = job.rows * (job.heads / job.kv_heads);
+        const index tiles = (vectors + kernels_->tile_rows - 1) / kernels_->tile_rows;
+        const index scratch = detail::attend_scratch(job.head_dim, kernels_->tile_rows);
+        float* memory = workspace(scratch * threads());
+        parallel_for(threads(), job.kv_heads * tiles, 1, 2 * seen * job.heads * job.head_dim,
+                     [&](index first, index last, int thread) {
+                         kernels_->attend(job, first, last, memory + thread * scratch);
+                     });
+    }
+
+private:
+    static void check_arithmetic() {
+        static const bool checked = [] {
+            const numerics::self_test_result result = numerics::arithmetic_self_test();
+            if (!result.ok) {
+                raise<backend_error>("exact: ", result.what);
+            }
+            return true;
+        }();
+        static_cast<void>(checked);
+    }
+
+    [[nodiscard]] static constexpr index column_blocks(index n) {
+        return (n + detail::column_block - 1) / detail::column_block;
+    }
+
+    void norm(matrix_view<const float> x, const vector_weights& w, float eps, matrix_view<float> y, index heads) const {
+        const detail::norm_job job = {x.data(), x.stride(), w.data(), eps, y.data(), y.stride(), heads, w.size()};
+        parallel_for(threads(), x.rows() * heads, heads, x.rows() * x.cols(),
+                     [&](index first, index last, int) { kernels_->rms_norm(job, first, last); });
+    }
+
+    float* workspace(index size) const {
+        if (workspace_.size() < size) {
+            workspace_ = buffer<float>(size);
+        }
+        return workspace_.data();
+    }
+
+    isa isa_;
+    const detail::kernel_table* kernels_ = nullptr;
+    int threads_ = 0;
+    mutable buffer<float> workspace_;
+};
+
+static_assert(tensor_ops_check<exact>());
+static_assert(attention_backend<exact, float, contiguous_layer<float>>);
+
+}  // namespace cpu
+
+DFLASH_END_NAMESPACE

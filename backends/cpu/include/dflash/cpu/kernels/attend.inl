@@ -1,0 +1,276 @@
+// Attention over a contiguous layer, following numerics::attend_row. Included once per instruction set.
+//
+// A tile is up to tile_rows query vectors that read the same KV head: neighbouring (row, head of the group) pairs.
+// Tiles share loads of keys and values; each vector keeps its own range, maximum, sum and chains.
+
+/// The query vectors of one tile and what has been joined of them so far.
+struct attend_tile {
+    index count;  // vectors
+    key_range keys[tile_rows];
+    float m[tile_rows];
+    float l[tile_rows];
+    bool started[tile_rows];
+    float* q;    // (count, e) scaled queries
+    float* o;    // (count, e16) joined outputs
+    float* o_c;  // (count, e16) outputs of the current chunk
+};
+
+/// o_c rows `first_row` .. + Rows: the chains over v continued for j = first .. last - 1 (positions within the chunk).
+template <std::size_t Rows, std::size_t Panels>
+void value_tile(const float* v, index e, index d, const float* p, index first, index last, float* o_c, index o_stride) {
+    v16 acc[Rows][Panels];
+    columns_f32 source[Panels];
+    DFLASH_CPU_UNROLL
+    for (index c = 0; c < index{Panels}; ++c) {
+        source[c].data = v + d + c * 16;
+        source[c].stride = e;
+        DFLASH_CPU_UNROLL
+        for (index r = 0; r < index{Rows}; ++r) {
+            acc[r][c] = load(o_c + r * o_stride + d + c * 16);
+        }
+    }
+    chain<columns_f32, Rows, Panels>(source, p, numerics::key_chunk, first, last, acc);
+    DFLASH_CPU_UNROLL
+    for (index r = 0; r < index{Rows}; ++r) {
+        DFLASH_CPU_UNROLL
+        for (index c = 0; c < index{Panels}; ++c) {
+            store(o_c + r * o_stride + d + c * 16, acc[r][c]);
+        }
+    }
+}
+
+template <std::size_t Rows>
+void value_rows(const float* v, index e, const float* p, index first, index last, float* o_c, index o_stride) {
+    constexpr int step = tile_panels(static_cast<int>(Rows));
+    index d = 0;
+    for (; d + step * 16 <= e; d += step * 16) {
+        value_tile<Rows, step>(v, e, d, p, first, last, o_c, o_stride);
+    }
+    if constexpr (step > 1) {
+        for (; d + 16 <= e; d += 16) {
+            value_tile<Rows, 1>(v, e, d, p, first, last, o_c, o_stride);
+        }
+    }
+    if (d < e) {
+        v16 acc[Rows][1];
+        last_columns_f32 source[1];
+        source[0] = {v + d, e, e - d};
+        DFLASH_CPU_UNROLL
+        for (index r = 0; r < index{Rows}; ++r) {
+            acc[r][0] = load(o_c + r * o_stride + d);
+        }
+        chain<last_columns_f32, Rows, 1>(source, p, numerics::key_chunk, first, last, acc);
+        DFLASH_CPU_UNROLL
+        for (index r = 0; r < index{Rows}; ++r) {
+            store(o_c + r * o_stride + d, acc[r][0]);
+        }
+    }
+}
+
+/// value_rows for `rows` rows that all see j = first .. last - 1.
+inline void value_group(const float* v, index e, const float* p, index rows, index first, index last, float* o_c,
+                        index o_stride) {
+    index r = 0;
+    while (r < rows) {
+        const float* pr = p + r * numerics::key_chunk;
+        float* or_c = o_c + r * o_stride;
+        if (rows - r >= tile_rows) {
+            value_rows<tile_rows>(v, e, pr, first, last, or_c, o_stride);
+            r += tile_rows;
+        } else if (tile_rows > 4 && rows - r >= 4) {
+            value_rows<(std::min)(tile_rows, 4)>(v, e, pr, first, last, or_c, o_stride);
+            r += 4;
+        } else if (tile_rows > 2 && rows - r >= 2) {
+            value_rows<(std::min)(tile_rows, 2)>(v, e, pr, first, last, or_c, o_stride);
+            r += 2;
+        } else {
+            value_rows<1>(v, e, pr, first, last, or_c, o_stride);
+            r += 1;
+        }
+    }
+}
+
+inline float exp_scalar(float x) {
+    alignas(64) float lanes[16];
+    store(lanes, exp(splat(x)));
+    return lanes[0];
+}
+
+/// Scores of one vector to weights: p = exp(s - max), +0 where invisible; returns the maximum and the sum.
+/// s: (256) scores of the chunk, of which first .. last - 1 are visible; only whole panels around those are used.
+inline void softmax_chunk(float* s, index first, index last, float& m_c, float& l_c) {
+    const index begin = first / 32 * 32;
+    const index end = (last + 31) / 32 * 32;
+    const v16 lowest = splat(-numerics::infinity);
+    v16 top = lowest;
+    for (index i = begin; i < end; i += 16) {
+        const index from = (std::min)((std::max)(first - i, index{0}), index{16});
+        const index to = (std::min)((std::max)(last - i, from), index{16});
+        top = max(top, keep_lanes(load(s + i), from, to, lowest));
+    }
+    m_c = fold_max(top);
+    const v16 peak = splat(m_c);
+    v16 low = zero();
+    v16 high = zero();
+    for (index i = begin; i < end; i += 16) {
+        const index from = (std::min)((std::max)(first - i, index{0}), index{16});
+        const index to = (std::min)((std::max)(last - i, from), index{16});
+        const v16 p = keep_lanes(exp(sub(load(s + i), peak)), from, to, zero());
+        store(s + i, p);
+        if (i % 32 == 0) {
+            low = add(low, p);
+        } else {
+            high = add(high, p);
+        }
+    }
+    l_c = 0.0F + fold_add(add(low, high));
+}
+
+/// One chunk of 256 positions for all vectors of a tile.
+inline void attend_chunk(attend_tile& tile, const float* keys, const float* values, index e, index chunk) {
+    const index o_stride = (e + 15) / 16 * 16;
+    alignas(64) float s[tile_rows * numerics::key_chunk];
+
+    // Ranges within the chunk, and the panels that somebody sees.
+    key_range range[tile_rows];
+    index begin = numerics::key_chunk;
+    index end = 0;
+    index common_first = 0;
+    index common_last = numerics::key_chunk;
+    for (index t = 0; t < tile.count; ++t) {
+        const index first = (std::max)(tile.keys[t].first - chunk, index{0});
+        const index last = (std::min)(tile.keys[t].last - chunk, numerics::key_chunk);
+        range[t] = {first, (std::max)(first, last)};
+        common_first = (std::max)(common_first, range[t].first);
+        common_last = (std::min)(common_last, range[t].last);
+        if (first < last) {
+            begin = (std::min)(begin, first);
+            end = (std::max)(end, last);
+        }
+    }
+    if (begin >= end) {
+        return;
+    }
+    begin = begin / 16 * 16;
+    end = (end + 15) / 16 * 16;
+
+    for (index t = 0; t < tile.count; ++t) {
+        for (index i = begin / 32 * 32; i < (end + 31) / 32 * 32; i += 16) {
+            store(s + t * numerics::key_chunk + i, zero());
+        }
+    }
+    const index panel_stride = panel_f32::panel_stride(e);
+    for (index key = begin; key < end; key += group_panels * 16) {
+        const index panels = (std::min)(index{group_panels}, (end - key) / 16);
+        const float* panel = keys + (chunk + key) / 16 * panel_stride;
+        for (index k = 0; k < e; k += numerics::dot_chunk) {
+            chunk_group<panel_f32>(panel, panel_stride, panels, tile.q, e, tile.count, k,
+                                   (std::min)(k + numerics::dot_chunk, e), s + key, numerics::key_chunk);
+        }
+    }
+
+    float m_c[tile_rows];
+    float l_c[tile_rows];
+    for (index t = 0; t < tile.count; ++t) {
+        if (range[t].first < range[t].last) {
+            softmax_chunk(s + t * numerics::key_chunk, range[t].first, range[t].last, m_c[t], l_c[t]);
+        }
+        for (index d = 0; d < o_stride; d += 16) {
+            store(tile.o_c + t * o_stride + d, zero());
+        }
+    }
+
+    // Keys that all vectors see are shared; what lies before and after goes one vector at a time, in the same order.
+    const float* v = values + chunk * e;
+    const bool shared = common_first < common_last;
+    for (index t = 0; t < tile.count; ++t) {
+        value_group(v, e, s + t * numerics::key_chunk, 1, range[t].first, shared ? common_first : range[t].last,
+                    tile.o_c + t * o_stride, o_stride);
+    }
+    if (shared) {
+        value_group(v, e, s, tile.count, common_first, common_last, tile.o_c, o_stride);
+        for (index t = 0; t < tile.count; ++t) {
+            value_group(v, e, s + t * numerics::key_chunk, 1, common_last, range[t].last, tile.o_c + t * o_stride,
+                        o_stride);
+        }
+    }
+
+    for (index t = 0; t < tile.count; ++t) {
+        if (range[t].first >= range[t].last) {
+            continue;  // this vector sees nothing here, whatever the others see
+        }
+        float* o = tile.o + t * o_stride;
+        const float* o_c = tile.o_c + t * o_stride;
+        if (!tile.started[t]) {
+            for (index d = 0; d < o_stride; d += 16) {
+                store(o + d, add(zero(), load(o_c + d)));
+            }
+            tile.m[t] = m_c[t];
+            tile.l[t] = l_c[t];
+            tile.started[t] = true;
+            continue;
+        }
+        const float top = m_c[t] > tile.m[t] ? m_c[t] : tile.m[t];
+        const float a = exp_scalar(tile.m[t] - top);
+        const float b = exp_scalar(m_c[t] - top);
+        for (index d = 0; d < o_stride; d += 16) {
+            const v16 joined = mul(add(zero(), load(o_c + d)), splat(b));
+            store(o + d, fma(load(o + d), splat(a), joined));
+        }
+        tile.l[t] = numerics::fma(tile.l[t], a, l_c[t] * b);
+        tile.m[t] = top;
+    }
+}
+
+/// Items are (KV head, tile of query vectors). scratch: attend_scratch(e) floats.
+inline void attend(const attend_job& job, index first, index last, float* scratch) {
+    const index e = job.head_dim;
+    const index o_stride = (e + 15) / 16 * 16;
+    const index group = job.heads / job.kv_heads;
+    const index vectors = job.rows * group;
+    const index tiles = (vectors + tile_rows - 1) / tile_rows;
+
+    attend_tile tile;
+    tile.q = scratch;
+    tile.o = tile.q + tile_rows * o_stride;
+    tile.o_c = tile.o + tile_rows * o_stride;
+
+    for (index item = first; item < last; ++item) {
+        const index kv_head = item / tiles;
+        const index first_vector = item % tiles * tile_rows;
+        tile.count = (std::min)(index{tile_rows}, vectors - first_vector);
+        index begin = job.length;
+        index end = 0;
+        for (index t = 0; t < tile.count; ++t) {
+            const index row = (first_vector + t) / group;
+            const index head = kv_head * group + (first_vector + t) % group;
+            tile.keys[t] = job.mask.keys(job.position + row, job.length);
+            begin = (std::min)(begin, tile.keys[t].first);
+            end = (std::max)(end, tile.keys[t].last);
+            tile.started[t] = false;
+            tile.m[t] = 0.0F;
+            tile.l[t] = 0.0F;
+            const float* q = job.q + row * job.q_stride + head * e;
+            for (index d = 0; d < e; ++d) {
+                tile.q[t * e + d] = q[d] * job.scale;
+            }
+        }
+        const float* keys = job.keys + kv_head * job.head_stride;
+        const float* values = job.values + kv_head * job.head_stride;
+        for (index chunk = begin / numerics::key_chunk * numerics::key_chunk; chunk < end;
+             chunk += numerics::key_chunk) {
+            attend_chunk(tile, keys, values, e, chunk);
+        }
+        for (index t = 0; t < tile.count; ++t) {
+            const index row = (first_vector + t) / group;
+            const index head = kv_head * group + (first_vector + t) % group;
+            float* out = job.out + row * job.out_stride + head * e;
+            const float* o = tile.o + t * o_stride;
+            const v16 l = splat(tile.l[t]);
+            for (index d = 0; d < e; d += 16) {
+                const v16 y = tile.started[t] ? div(load(o + d), l) : zero();
+                store_part(out + d, y, (std::min)(index{16}, e - d));
+            }
+        }
+    }
+}

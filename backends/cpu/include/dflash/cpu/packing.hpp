@@ -1,0 +1,284 @@
+// Weights in the layout the kernels read: panels of 16 outputs, (k, 16) floats, or (k/2, 16) words of two 16-bit
+// elements, element k in the high half and k + 1 in the low one.
+//
+// Packing moves bits and rounds nothing: 16-bit weights stay 16-bit, unless parts of different types are stacked, which
+// are all widened exactly to f32.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+#include <new>
+#include <span>
+#include <utility>
+
+#if defined(__linux__)
+#include <sys/mman.h>
+#endif
+
+#include <dflash/buffer.hpp>
+#include <dflash/concepts/ops.hpp>
+#include <dflash/cpu/parallel.hpp>
+#include <dflash/numerics/convert.hpp>
+
+DFLASH_BEGIN_NAMESPACE
+
+namespace cpu {
+
+/// Outputs of one panel.
+inline constexpr index panel_width = 16;
+
+/// Bytes that are only ever read after they were filled. Large ones ask for 2 MB pages, which is a matter of speed.
+class packed_memory {
+public:
+    packed_memory() = default;
+
+    /// Errors: backend_error when the memory is not there.
+    explicit packed_memory(std::size_t bytes) {
+        if (bytes == 0) {
+            return;
+        }
+        alignment_ = bytes >= huge_page ? huge_page : std::size_t{64};
+        data_ = ::operator new(bytes, std::align_val_t{alignment_}, std::nothrow);
+        if (data_ == nullptr) {
+            raise<backend_error>("pack: out of memory for ", bytes, " bytes");
+        }
+#if defined(__linux__) && defined(MADV_HUGEPAGE)
+        if (alignment_ == huge_page) {
+            static_cast<void>(::madvise(data_, bytes, MADV_HUGEPAGE));
+        }
+#endif
+    }
+
+    packed_memory(packed_memory&& other) noexcept
+        : data_(std::exchange(other.data_, nullptr)), alignment_(other.alignment_) {}
+    packed_memory& operator=(packed_memory&& other) noexcept {
+        std::swap(data_, other.data_);
+        std::swap(alignment_, other.alignment_);
+        return *this;
+    }
+    packed_memory(const packed_memory&) = delete;
+    packed_memory& operator=(const packed_memory&) = delete;
+    ~packed_memory() {
+        if (data_ != nullptr) {
+            ::operator delete(data_, std::align_val_t{alignment_});
+        }
+    }
+
+    [[nodiscard]] void* data() noexcept { return data_; }
+    [[nodiscard]] const void* data() const noexcept { return data_; }
+
+private:
+    static constexpr std::size_t huge_page = std::size_t{1} << 21;
+
+    void* data_ = nullptr;
+    std::size_t alignment_ = 64;
+};
+
+/// Matrices stacked along their rows and packed, with an optional bias. Made by exact::pack.
+class linear_weights {
+public:
+    linear_weights() = default;
+
+    /// Outputs.
+    [[nodiscard]] index rows() const noexcept { return rows_; }
+    /// Inputs.
+    [[nodiscard]] index cols() const noexcept { return cols_; }
+    /// How the elements are kept.
+    [[nodiscard]] dtype type() const noexcept { return type_; }
+    [[nodiscard]] index panels() const noexcept { return (rows_ + panel_width - 1) / panel_width; }
+    [[nodiscard]] const void* data() const noexcept { return memory_.data(); }
+    /// Padded to whole panels; null without a bias.
+    [[nodiscard]] const float* bias() const noexcept { return bias_.data(); }
+
+    /// Bytes of the packed matrix.
+    [[nodiscard]] std::size_t bytes() const noexcept {
+        const index words = type_ == dtype::f32 ? cols_ : (cols_ + 1) / 2;
+        return static_cast<std::size_t>(panels() * words * panel_width) * sizeof(std::uint32_t);
+    }
+
+    /// Element (row, col), widened.
+    [[nodiscard]] float at(index row, index col) const noexcept {
+        const index lane = row % panel_width;
+        if (type_ == dtype::f32) {
+            const auto* panel = static_cast<const float*>(memory_.data()) + row / panel_width * cols_ * panel_width;
+            return panel[col * panel_width + lane];
+        }
+        const index words = (cols_ + 1) / 2;
+        const auto* panel = static_cast<const std::uint32_t*>(memory_.data()) + row / panel_width * words * panel_width;
+        const std::uint32_t word = panel[col / 2 * panel_width + lane];
+        const auto bits = static_cast<std::uint16_t>(col % 2 == 0 ? word >> 16 : word & 0xFFFFU);
+        return type_ == dtype::bf16 ? numerics::to_float(bf16{bits}) : numerics::to_float(f16{bits});
+    }
+
+private:
+    friend linear_weights pack_weights(std::span<const tensor_view> parts, std::span<const tensor_view> biases,
+                                       int threads);
+
+    packed_memory memory_;
+    buffer<float> bias_;
+    index rows_ = 0;
+    index cols_ = 0;
+    dtype type_ = dtype::f32;
+};
+
+/// A norm's weights, widened to f32. Made by exact::pack_vector.
+class vector_weights {
+public:
+    vector_weights() = default;
+    explicit vector_weights(index size) : values_(size) {}
+
+    [[nodiscard]] index size() const noexcept { return values_.size(); }
+    [[nodiscard]] const float* data() const noexcept { return values_.data(); }
+    [[nodiscard]] float* data() noexcept { return values_.data(); }
+
+private:
+    buffer<float> values_;
+};
+
+namespace detail {
+
+/// Element i of a stored tensor, whatever its alignment.
+inline std::uint16_t stored_half(const tensor_view& t, index i) noexcept {
+    std::uint16_t bits = 0;
+    std::memcpy(&bits, t.data + i * 2, sizeof(bits));
+    return bits;
+}
+
+inline float stored_float(const tensor_view& t, index i) noexcept {
+    switch (t.type) {
+        case dtype::bf16: return numerics::to_float(bf16{stored_half(t, i)});
+        case dtype::f16: return numerics::to_float(f16{stored_half(t, i)});
+        case dtype::f32: break;
+    }
+    float value = 0.0F;
+    std::memcpy(&value, t.data + i * 4, sizeof(value));
+    return value;
+}
+
+/// A row of the stacked parts.
+struct stacked_row {
+    const tensor_view* part;
+    index row;
+};
+
+inline stacked_row find_row(std::span<const tensor_view> parts, index row) noexcept {
+    const tensor_view* part = parts.data();
+    while (row >= part->rows) {
+        row -= part->rows;
+        ++part;
+    }
+    return {part, row};
+}
+
+inline void pack_panel_f32(std::span<const tensor_view> parts, index rows, index cols, index panel, float* out) {
+    for (index lane = 0; lane < panel_width; ++lane) {
+        const index row = panel * panel_width + lane;
+        if (row >= rows) {
+            for (index k = 0; k < cols; ++k) {
+                out[k * panel_width + lane] = 0.0F;
+            }
+            continue;
+        }
+        const stacked_row source = find_row(parts, row);
+        for (index k = 0; k < cols; ++k) {
+            out[k * panel_width + lane] = stored_float(*source.part, source.row * cols + k);
+        }
+    }
+}
+
+inline void pack_panel_words(std::span<const tensor_view> parts, index rows, index cols, index panel,
+                             std::uint32_t* out) {
+    const index words = (cols + 1) / 2;
+    for (index lane = 0; lane < panel_width; ++lane) {
+        const index row = panel * panel_width + lane;
+        if (row >= rows) {
+            for (index w = 0; w < words; ++w) {
+                out[w * panel_width + lane] = 0;
+            }
+            continue;
+        }
+        const stacked_row source = find_row(parts, row);
+        for (index w = 0; w < words; ++w) {
+            const index at = source.row * cols + 2 * w;
+            const std::uint32_t high = stored_half(*source.part, at);
+            const std::uint32_t low = 2 * w + 1 < cols ? stored_half(*source.part, at + 1) : 0U;
+            out[w * panel_width + lane] = high << 16 | low;
+        }
+    }
+}
+
+}  // namespace detail
+
+/// Stacks the parts along their rows, and the biases likewise. Errors: config_error for no parts, parts without data or
+/// of different widths, and biases that are neither none nor one for each part and as long as it is high.
+[[nodiscard]] inline linear_weights pack_weights(std::span<const tensor_view> parts,
+                                                 std::span<const tensor_view> biases, int threads) {
+    if (parts.empty()) {
+        raise<config_error>("pack: got 0 parts, needs at least 1");
+    }
+    linear_weights packed;
+    packed.cols_ = parts[0].cols;
+    packed.type_ = parts[0].type;
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+        const tensor_view& part = parts[i];
+        if (part.empty() || part.rows < 0 || part.cols < 0) {
+            raise<config_error>("pack: part ", i, " is absent");
+        }
+        if (part.cols != packed.cols_) {
+            raise<config_error>("pack: part ", i, " has ", part.cols, " columns, needs ", packed.cols_);
+        }
+        packed.rows_ += part.rows;
+        if (part.type != packed.type_) {
+            packed.type_ = dtype::f32;
+        }
+    }
+    // A second look: parts of one 16-bit type after a first part of another must not undo the widening.
+    for (const tensor_view& part : parts) {
+        if (part.type != parts[0].type) {
+            packed.type_ = dtype::f32;
+        }
+    }
+
+    packed.memory_ = packed_memory(packed.bytes());
+    if (packed.type_ == dtype::f32) {
+        auto* out = static_cast<float*>(packed.memory_.data());
+        parallel_for(threads, packed.panels(), 1, packed.rows_ * packed.cols_, [&](index first, index last, int) {
+            for (index panel = first; panel < last; ++panel) {
+                detail::pack_panel_f32(parts, packed.rows_, packed.cols_, panel,
+                                       out + panel * packed.cols_ * panel_width);
+            }
+        });
+    } else {
+        auto* out = static_cast<std::uint32_t*>(packed.memory_.data());
+        parallel_for(threads, packed.panels(), 1, packed.rows_ * packed.cols_, [&](index first, index last, int) {
+            for (index panel = first; panel < last; ++panel) {
+                detail::pack_panel_words(parts, packed.rows_, packed.cols_, panel,
+                                         out + panel * ((packed.cols_ + 1) / 2) * panel_width);
+            }
+        });
+    }
+
+    if (!biases.empty()) {
+        if (biases.size() != parts.size()) {
+            raise<config_error>("pack: got ", biases.size(), " biases, needs none or ", parts.size());
+        }
+        packed.bias_ = buffer<float>(packed.panels() * panel_width);
+        index row = 0;
+        for (std::size_t i = 0; i < biases.size(); ++i) {
+            const tensor_view& bias = biases[i];
+            if (bias.empty() || bias.rows * bias.cols != parts[i].rows) {
+                raise<config_error>("pack: bias ", i, " has ", bias.empty() ? index{0} : bias.rows * bias.cols,
+                                    " elements, needs ", parts[i].rows);
+            }
+            for (index o = 0; o < parts[i].rows; ++o) {
+                packed.bias_.data()[row + o] = detail::stored_float(bias, o);
+            }
+            row += parts[i].rows;
+        }
+    }
+    return packed;
+}
+
+}  // namespace cpu
+
+DFLASH_END_NAMESPACE
