@@ -134,18 +134,14 @@ class json_builder {
 public:
     using library = nlohmann::json;
 
-    bool null() { return add(json_value()); }
-    bool boolean(bool value) { return add(json_value(std::in_place_type<bool>, value)); }
-    bool number_integer(library::number_integer_t value) {
-        return add(json_value(std::in_place_type<std::int64_t>, value));
-    }
-    bool number_unsigned(library::number_unsigned_t value) {
-        return add(json_value(std::in_place_type<std::uint64_t>, value));
-    }
+    bool null() { return add(); }
+    bool boolean(bool value) { return add(std::in_place_type<bool>, value); }
+    bool number_integer(library::number_integer_t value) { return add(std::in_place_type<std::int64_t>, value); }
+    bool number_unsigned(library::number_unsigned_t value) { return add(std::in_place_type<std::uint64_t>, value); }
     bool number_float(library::number_float_t value, const std::string&) {
-        return add(json_value(std::in_place_type<double>, value));
+        return add(std::in_place_type<double>, value);
     }
-    bool string(std::string& value) { return add(json_value(std::in_place_type<std::string>, std::move(value))); }
+    bool string(std::string& value) { return add(std::in_place_type<std::string>, std::move(value)); }
     bool binary(library::binary_t&) { return fail("binary values are not JSON"); }
     bool start_object(std::size_t) { return open(); }
     bool start_array(std::size_t) { return open(); }
@@ -156,7 +152,7 @@ public:
     bool end_array() {
         json_value::list items = std::move(stack_.back().items);
         stack_.pop_back();
-        return add(json_value(std::in_place_type<json_value::list>, std::move(items)));
+        return add(std::in_place_type<json_value::list>, std::move(items));
     }
     bool end_object() {
         frame& top = stack_.back();
@@ -173,7 +169,7 @@ public:
         if (twice != members.end()) {
             return fail("the key " + in_quotes(twice->key) + " occurs twice in one object");
         }
-        return add(json_value(std::in_place_type<json_value::object>, std::move(members)));
+        return add(std::in_place_type<json_value::object>, std::move(members));
     }
     // The library's own sentence quotes raw bytes of the file, so only the place is kept.
     bool parse_error(std::size_t position, const std::string&, const nlohmann::detail::exception& fault) {
@@ -182,7 +178,7 @@ public:
     }
 
     [[nodiscard]] const std::string& fault() const noexcept { return fault_; }
-    [[nodiscard]] json_value take() noexcept { return std::move(root_); }
+    [[nodiscard]] json_value take() { return std::move(stack_.front().items.front()); }
 
 private:
     struct frame {
@@ -191,18 +187,16 @@ private:
     };
 
     bool open() {
-        if (static_cast<index>(stack_.size()) >= json_depth_limit) {
+        if (static_cast<index>(stack_.size()) > json_depth_limit) {
             return fail("nested deeper than " + std::to_string(json_depth_limit));
         }
         stack_.emplace_back();
         return true;
     }
-    bool add(json_value value) {
-        if (stack_.empty()) {
-            root_ = std::move(value);
-        } else {
-            stack_.back().items.push_back(std::move(value));
-        }
+    // Built in place: g++ warns of uninitialised members when a value of known kind is moved.
+    template <class... Parts>
+    bool add(Parts&&... parts) {
+        stack_.back().items.emplace_back(std::forward<Parts>(parts)...);
         return true;
     }
     bool fail(std::string fault) {
@@ -210,8 +204,7 @@ private:
         return false;
     }
 
-    std::vector<frame> stack_;
-    json_value root_;
+    std::vector<frame> stack_ = std::vector<frame>(1);  // the first holds the root
     std::string fault_;
 };
 
