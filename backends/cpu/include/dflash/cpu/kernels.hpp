@@ -136,12 +136,8 @@ DFLASH_END_NAMESPACE
 DFLASH_BEGIN_NAMESPACE
 namespace cpu::detail::scalar {
 #include <dflash/cpu/kernels/lanes_scalar.inl>
-//
-#include <dflash/cpu/kernels/linear.inl>
-//
-#include <dflash/cpu/kernels/attend.inl>
-#include <dflash/cpu/kernels/rows.inl>
-#include <dflash/cpu/kernels/table.inl>
+
+#include <dflash/cpu/kernels/body.inl>
 }  // namespace cpu::detail::scalar
 DFLASH_END_NAMESPACE
 
@@ -157,13 +153,8 @@ DFLASH_END_NAMESPACE
 DFLASH_BEGIN_NAMESPACE
 namespace cpu::detail::avx2 {
 #include <dflash/cpu/kernels/lanes_avx2.inl>
-//
-#include <dflash/cpu/kernels/exp.inl>
-#include <dflash/cpu/kernels/linear.inl>
-//
-#include <dflash/cpu/kernels/attend.inl>
-#include <dflash/cpu/kernels/rows.inl>
-#include <dflash/cpu/kernels/table.inl>
+
+#include <dflash/cpu/kernels/body.inl>
 }  // namespace cpu::detail::avx2
 DFLASH_END_NAMESPACE
 #if defined(__clang__)
@@ -187,13 +178,8 @@ DFLASH_END_NAMESPACE
 DFLASH_BEGIN_NAMESPACE
 namespace cpu::detail::avx512 {
 #include <dflash/cpu/kernels/lanes_avx512.inl>
-//
-#include <dflash/cpu/kernels/exp.inl>
-#include <dflash/cpu/kernels/linear.inl>
-//
-#include <dflash/cpu/kernels/attend.inl>
-#include <dflash/cpu/kernels/rows.inl>
-#include <dflash/cpu/kernels/table.inl>
+
+#include <dflash/cpu/kernels/body.inl>
 }  // namespace cpu::detail::avx512
 DFLASH_END_NAMESPACE
 #if defined(__clang__)

@@ -126,3 +126,5 @@ DFLASH_CPU_INLINE v16 f16_low(w16 x) {
     const __m256i mask = _mm256_set1_epi32(0xFFFF);
     return f16_of_words(_mm256_and_si256(x.a, mask), _mm256_and_si256(x.b, mask));
 }
+
+#include <dflash/cpu/kernels/exp.inl>

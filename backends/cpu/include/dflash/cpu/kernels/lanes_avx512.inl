@@ -107,3 +107,5 @@ DFLASH_CPU_INLINE v16 f16_high(w16 a) {
 DFLASH_CPU_INLINE v16 f16_low(w16 a) {
     return {_mm512_cvtph_ps(_mm512_cvtepi32_epi16(a.v))};
 }
+
+#include <dflash/cpu/kernels/exp.inl>
