@@ -32,8 +32,7 @@ DFLASH_HD inline float tanh(float x) {
     if (size < c::joint) {
         const float square = x * x;
         const float t = detail::horner<tanh_constants::t>(square);
-        // A product with x as the addend's companion: keeps the sign of zero and costs one rounding.
-        return fma(square * t, x, x);
+        return copy_sign(fma(square * t, size, size), x);
     }
     // 1 - 2 / (e^(2x) + 1), with e^(2x) + 1 = 2^n p + (2^n + 1) rounded once.
     const detail::exp_parts parts = detail::split_exp(2.0F * size);
