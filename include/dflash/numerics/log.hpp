@@ -1,4 +1,8 @@
-// The natural logarithm and log1p in f32, from fma and integer operations alone. Monotone.
+// The natural logarithm and log1p in f32, from fma and integer operations alone.
+//
+// Monotone; log within 0.89 ulp, log1p within 0.93 ulp. (Measured over every float by tests/numerics/exhaustive.cpp,
+// program numerics_exhaustive.) The argument of log1p should be a stored value or an exact product: a compiler may fuse
+// a rounded one into the sum 1 + x.
 #pragma once
 
 #include <dflash/numerics/basic.hpp>

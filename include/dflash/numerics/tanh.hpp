@@ -1,4 +1,7 @@
-// The hyperbolic tangent in f32, and the soft-cap of logits made of it. Odd and monotone.
+// The hyperbolic tangent in f32, and the soft-cap of logits made of it.
+//
+// Odd, monotone, within 1.21 ulp. (Measured over every float by tests/numerics/exhaustive.cpp, program
+// numerics_exhaustive.)
 #pragma once
 
 #include <dflash/numerics/exp.hpp>
