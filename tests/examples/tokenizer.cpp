@@ -243,7 +243,7 @@ TEST_CASE("long texts are read in reasonable time") {
     for (const std::string& piece :
          {std::string("a"), std::string(" "), std::string("\n"), std::string("\xC3\xA9"), std::string("the people ")}) {
         std::string text;
-        while (text.size() < 300000) {
+        while (text.size() < 100000) {
             text += piece;
         }
         CHECK(t.decode(t.encode(text)) == text);

@@ -35,8 +35,14 @@ void expect_error(const json& base, const std::string& pointer, const json& valu
     json document = base;
     document[json::json_pointer(pointer)] = value;
     const temporary_file file(document.dump());
-    CHECK_THROWS_WITH_AS(load(file.path()), doctest::Contains(key.c_str()), Error);
-    CHECK_THROWS_WITH_AS(load(file.path()), doctest::Contains(file.path().c_str()), Error);
+    std::string message;
+    try {
+        load(file.path());
+    } catch (const Error& e) {
+        message = e.what();
+    }
+    CHECK(message.find(key) != std::string::npos);
+    CHECK(message.find(file.path()) != std::string::npos);
 }
 
 void unsupported(const json& base, const std::string& pointer, const json& value, const std::string& key) {
