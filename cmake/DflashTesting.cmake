@@ -26,7 +26,9 @@ function(dflash_add_test name)
                                              DFLASH_TEST_DATA="${PROJECT_SOURCE_DIR}/tests/golden"
                                              DFLASH_MODELS="${PROJECT_SOURCE_DIR}/examples/models")
   add_test(NAME ${name} COMMAND ${name})
-  set_tests_properties(${name} PROPERTIES TIMEOUT ${test_TIMEOUT} WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}/tests")
+  # Waiting threads sleep: tests run side by side, and spinning ones would take the cores from each other.
+  set_tests_properties(${name} PROPERTIES TIMEOUT ${test_TIMEOUT} WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}/tests"
+                                          ENVIRONMENT "OMP_WAIT_POLICY=passive")
   if(test_THREADED)
     add_dependencies(threaded_tests ${name})
     set_tests_properties(${name} PROPERTIES LABELS threaded)
