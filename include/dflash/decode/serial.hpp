@@ -15,10 +15,12 @@
 DFLASH_BEGIN_NAMESPACE
 
 /// Decodes one sequence at a time on a model it does not own. Reusable after any end and after an exception.
-template <target_model Model, class Sampler = greedy, class Acceptance = sample_and_match, class Observer = no_observer>
+template <class Model, class Sampler = greedy, class Acceptance = sample_and_match, class Observer = no_observer>
 class serial_decoder {
 public:
+    static_assert(target_model_check<Model>());
     using space = typename Model::space;
+    static_assert(token_sampler_check<Sampler>());
     static_assert(acceptance_check<Acceptance, Sampler, space>());
 
     explicit serial_decoder(Model& model, Sampler sampler = {}, Acceptance rule = {}, Observer observer = {})
@@ -32,14 +34,14 @@ public:
         state_.open(prompt, limits, 1);
         noise_ = noise;
         if (!state_.book.finished()) {
-            state_.advance(prompt);
             detail::stopwatch watch;
             state_.prefill(
                 row(), [](index) { return matrix_view<float, space>(); },
                 [](std::span<const token_id>, matrix_view<const float, space>) {});
             state_.stats.prefill_seconds = watch.lap();
             const token_id token = sample();
-            commit(token);
+            state_.prepare({&token, 1});
+            state_.commit({&token, 1});
             state_.stats.tokens = 1;
         }
         state_.primed = true;
@@ -58,8 +60,9 @@ public:
         round_report report;
         report.verify_seconds = watch.lap();
         const token_id token = sample();
+        state_.prepare({&token, 1});
         guard.done();
-        commit(token);
+        state_.commit({&token, 1});
         report.committed = 1;
         state_.stats.record(report);
         return {.tokens = state_.book.tokens().last(1), .accepted = 0, .drafted = 0};
@@ -104,11 +107,6 @@ private:
                 .first = position, .drafts = {}, .tokens = {&outcome.next, 1}, .logits = row(), .report = {}};
         });
         return outcome.next;
-    }
-
-    void commit(token_id token) {
-        state_.book.append({&token, 1});
-        state_.advance({&token, 1});
     }
 
     detail::sequence_state<Model, Sampler> state_;

@@ -47,13 +47,14 @@ class sequence_state {
 public:
     using space = typename Model::space;
 
-    sequence_state(Model& model, Sampler sampler) : model_(&model), fresh_(std::move(sampler)), sampler_(fresh_) {}
+    sequence_state(Model& model, Sampler sampler) : model_(&model), fresh_(std::move(sampler)) {}
 
     [[nodiscard]] Model& model() const noexcept { return *model_; }
     [[nodiscard]] typename Model::cache_type& cache() { return *cache_; }
     [[nodiscard]] const typename Model::cache_type& cache() const { return *cache_; }
     [[nodiscard]] bool has_cache() const noexcept { return cache_.has_value(); }
-    [[nodiscard]] Sampler& sampler() noexcept { return sampler_; }
+    /// Answers for the position after the committed tokens; one with history has seen exactly those.
+    [[nodiscard]] Sampler& sampler() noexcept { return history_ ? *history_ : fresh_; }
 
     /// Opens the account and makes room; no forward yet. `rows` is the largest block.
     void open(std::span<const token_id> prompt, const generation_limits& limits, index rows) {
@@ -61,7 +62,12 @@ public:
         book = ledger(prompt, limits, model_->vocab_size(), model_->max_positions());
         stats = decode_stats{};
         stats.reserve(book.room(), rows);
-        sampler_ = fresh_;
+        if constexpr (sequence_sampler<Sampler>) {
+            history_.emplace(fresh_.fork());
+            for (const token_id token : book.tokens()) {
+                history_->advance(token);
+            }
+        }
         const index capacity = (std::max)(book.prompt_length(), book.committed() + book.room() - 1);
         if (!cache_ || cache_->capacity() < capacity) {
             cache_.reset();
@@ -71,12 +77,22 @@ public:
         }
     }
 
-    /// Tells a sampler with history of tokens that were committed.
-    void advance(std::span<const token_id> tokens) {
+    /// Works out the sampler's history with these tokens. Apart from commit(), so that a sampler that raises here
+    /// changes nothing.
+    void prepare(std::span<const token_id> tokens) {
         if constexpr (sequence_sampler<Sampler>) {
+            ahead_.emplace(history_->fork());
             for (const token_id token : tokens) {
-                sampler_.advance(token);
+                ahead_->advance(token);
             }
+        }
+    }
+
+    /// Enters the tokens that prepare() was given.
+    void commit(std::span<const token_id> tokens) {
+        book.append(tokens);
+        if constexpr (sequence_sampler<Sampler>) {
+            history_.emplace(std::move(*ahead_));
         }
     }
 
@@ -109,7 +125,8 @@ public:
 private:
     Model* model_;
     Sampler fresh_;
-    Sampler sampler_;
+    std::optional<Sampler> history_;  // samplers with history only
+    std::optional<Sampler> ahead_;
     std::optional<typename Model::cache_type> cache_;
 };
 

@@ -24,10 +24,11 @@ inline constexpr determinism allow_numeric_drift = determinism::none;
 
 /// Decodes one sequence at a time with a model and a drafter it does not own. Reusable after any end and after an
 /// exception. The default form is lossless or does not compile.
-template <target_model Model, class Drafter, class Sampler = greedy, class Acceptance = sample_and_match,
+template <class Model, class Drafter, class Sampler = greedy, class Acceptance = sample_and_match,
           class Block = fixed_block, class Observer = no_observer, determinism Required = determinism::batch_invariant>
 class speculative_decoder {
 public:
+    static_assert(target_model_check<Model>());
     using space = typename Model::space;
     static_assert(drafter_check<Drafter, Model>());
     static_assert(token_sampler_check<Sampler>());
@@ -56,7 +57,6 @@ public:
         following_ = true;
         if (!state_.book.finished()) {
             make_room();
-            state_.advance(prompt);
             detail::stopwatch watch;
             state_.prefill(
                 logits_.matrix(1, vocab()), [this](index rows) { return feature_rows(rows); },
@@ -72,9 +72,9 @@ public:
             round_[0] = outcome.next;
             state_.stats.sample_seconds += watch.lap();
             const std::span<const token_id> first(round_.data(), 1);
+            state_.prepare(first);
             tell(first, {}, {});
-            state_.book.append(first);
-            state_.advance(first);
+            state_.commit(first);
             state_.stats.tokens = 1;
             check_invariant();
         }
@@ -130,11 +130,12 @@ public:
         state_.cache().crop(committed + kept - 1);
         follow(rows.first(static_cast<std::size_t>(kept)), features.empty() ? features : features.rows(0, kept));
         report.draft_seconds += watch.lap();
-        guard.done();
-
+        state_.prepare(tokens);
         tell(tokens, drafts, report);
-        state_.book.append(tokens);
-        state_.advance(tokens);
+
+        // From here on the round has happened.
+        guard.done();
+        state_.commit(tokens);
         state_.stats.record(report);
         block_policy_.record(report);
         check_invariant();
@@ -171,11 +172,18 @@ private:
     class round_guard {
     public:
         explicit round_guard(speculative_decoder& decoder)
-            : decoder_(decoder), cache_(decoder.state_.cache()), context_(decoder.drafter_->context_length()) {}
+            : decoder_(decoder),
+              cache_(decoder.state_.cache()),
+              context_(decoder.drafter_->context_length()),
+              following_(decoder.following_) {}
         round_guard(const round_guard&) = delete;
         round_guard& operator=(const round_guard&) = delete;
         ~round_guard() {
-            if (!done_ && decoder_.drafter_->context_length() > context_) {
+            if (done_) {
+                return;
+            }
+            decoder_.following_ = following_;
+            if (decoder_.drafter_->context_length() > context_) {
                 decoder_.drafter_->crop(context_);
             }
         }
@@ -188,6 +196,7 @@ private:
         speculative_decoder& decoder_;
         detail::cache_guard<typename Model::cache_type> cache_;
         index context_;
+        bool following_;
         bool done_ = false;
     };
 
@@ -245,6 +254,10 @@ private:
                                              state_.sampler());
         if (outcome.accepted < 0 || outcome.accepted > size_of(drafts)) {
             raise<contract_error>("acceptance_rule: accepted ", outcome.accepted, " of ", drafts.size(), " drafts");
+        }
+        if (outcome.bad_row >= 0 && outcome.bad_row != outcome.accepted) {
+            raise<contract_error>("acceptance_rule: accepted ", outcome.accepted, " drafts and stopped at row ",
+                                  outcome.bad_row);
         }
         if (outcome.bad_row < 0) {
             detail::check_token("sampler", outcome.next, vocab());
