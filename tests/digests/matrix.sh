@@ -31,10 +31,11 @@ builds() {
 }
 
 one() {
-    local name runner flags
+    local name runner flags compiler
     IFS='|' read -r name runner flags <<<"$1"
-    if ! command -v "${flags%% -*}" >/dev/null; then
-        echo "skipped, no compiler: $name"
+    read -r compiler _ <<<"$flags"
+    if ! command -v "$compiler" >/dev/null || { [[ -n "$runner" ]] && ! command -v "$runner" >/dev/null; }; then
+        echo "skipped, $compiler or what runs its programs is missing: $name"
         return 0
     fi
     # shellcheck disable=SC2086
@@ -56,7 +57,13 @@ export out
 
 builds | xargs -d '\n' -P "$(nproc)" -n 1 bash -c 'one "$0"'
 
-for off in "$out"/*-off.s; do
+shopt -s nullglob
+compared=("$out"/*-off.s)
+if ((${#compared[@]} == 0)); then
+    echo "FAILED: no compiler was found"
+    exit 1
+fi
+for off in "${compared[@]}"; do
     for mode in on fast; do
         other=${off%-off.s}-$mode.s
         if ! cmp -s "$off" "$other"; then

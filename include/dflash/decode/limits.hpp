@@ -11,9 +11,9 @@ DFLASH_BEGIN_NAMESPACE
 
 /// The ends of one generation. They are applied token by token, inside a block too.
 struct generation_limits {
-    index max_new_tokens = 256;                         ///< the budget; 0 samples nothing
-    std::vector<token_id> stop_tokens;                  ///< any of them ends the text and is delivered
-    std::vector<std::vector<token_id>> stop_sequences;  ///< matched on generated tokens; the match is delivered
+    index max_new_tokens = 256;                           ///< the budget; 0 samples nothing
+    std::vector<token_id> stop_tokens{};                  ///< any of them ends the text and is delivered
+    std::vector<std::vector<token_id>> stop_sequences{};  ///< matched on generated tokens; the match is delivered
     index context_limit = 0;    ///< longest sequence, prompt included; 0: what the model can hold
     index prefill_chunk = 256;  ///< prompt tokens per forward; changes no bits
 };
