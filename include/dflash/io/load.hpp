@@ -61,8 +61,7 @@ public:
     void finish() const {
         for (std::size_t i = 0; i < taken_.size(); ++i) {
             const checkpoint::entry& entry = source_.tensors()[i];
-            // Old files carry the rotary frequencies, which follow from the configuration.
-            if (!taken_[i] && !std::string_view(entry.tensor->name).ends_with(".rotary_emb.inv_freq")) {
+            if (!taken_[i] && !is_harmless(entry.tensor->name)) {
                 raise<io_error>(entry.file->path(), ": tensor ", in_quotes(entry.tensor->name),
                                 " is not part of the model that the configuration describes");
             }
@@ -70,6 +69,11 @@ public:
     }
 
 private:
+    // Old files carry the rotary frequencies, which follow from the configuration.
+    static bool is_harmless(std::string_view name) noexcept {
+        return name == "rotary_emb.inv_freq" || name.ends_with(".rotary_emb.inv_freq");
+    }
+
     const checkpoint& source_;
     std::vector<bool> taken_;
 };
