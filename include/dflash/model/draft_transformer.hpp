@@ -15,6 +15,7 @@
 
 #include <dflash/concepts/observer.hpp>
 #include <dflash/model/layer.hpp>
+#include <dflash/model/rope_positions.hpp>
 
 DFLASH_BEGIN_NAMESPACE
 
@@ -36,7 +37,7 @@ public:
           fc_(decoder_layer<Ops>::matrix(ops_, "fc", weights.fc, {}, false, shape_.hidden_size, feature_size())),
           hidden_norm_(decoder_layer<Ops>::norm(ops_, "hidden_norm", weights.hidden_norm, shape_.hidden_size)),
           norm_(decoder_layer<Ops>::norm(ops_, "norm", weights.norm, shape_.hidden_size)),
-          table_(shape_.rope, shape_.head_dim, shape_.max_positions) {
+          rope_(shape_.rope, shape_.head_dim, shape_.max_positions) {
         layers_.reserve(weights.layers.size());
         for (const layer_weights& layer : weights.layers) {
             layers_.emplace_back(ops_, shape_, layer, projection::q_and_kv);
@@ -56,15 +57,10 @@ public:
     [[nodiscard]] Observer& observer() noexcept { return observer_; }
 
     /// Replaces the rotary table, e.g. by one with hand-made angles. Errors: config_error when it does not fit.
-    void set_rope_table(numerics::rope_table table) {
-        if (table.half() * 2 != shape_.head_dim || table.positions() < shape_.max_positions) {
-            raise<config_error>("rope_table: (", table.positions(), ", ", table.half(), "), needs (",
-                                shape_.max_positions, ", ", shape_.head_dim / 2, ")");
-        }
-        table_ = std::move(table);
-    }
+    void set_rope_table(numerics::rope_table table) { rope_.inject(std::move(table)); }
 
-    [[nodiscard]] cache_type make_cache(index capacity) const {
+    [[nodiscard]] cache_type make_cache(index capacity) {
+        rope_.reserve((std::min)(capacity, shape_.max_positions));
         return cache_type(shape_.layers, shape_.kv_heads, shape_.head_dim, capacity);
     }
 
@@ -80,6 +76,7 @@ public:
         if (c == 0) {
             return;
         }
+        rope_.reserve(position + c);
         reserve_context(c);
         const index kv_cols = 2 * shape_.kv_heads * shape_.head_dim;
         const rows projected = projected_.matrix(c, shape_.hidden_size);
@@ -95,7 +92,7 @@ public:
         ops_.rms_norm(projected, hidden_norm_, shape_.rms_norm_eps, context);
         show("context", -1, position, context);
         for (index l = 0; l < shape_.layers; ++l) {
-            layers_[static_cast<std::size_t>(l)].inject(ops_, shape_, table_, position, context, kv);
+            layers_[static_cast<std::size_t>(l)].inject(ops_, shape_, rope_.table(), position, context, kv);
             cache.write(l, position, kv.columns(0, kv_cols / 2), kv.columns(kv_cols / 2, kv_cols / 2));
         }
         cache.extend(position + c);
@@ -111,11 +108,12 @@ public:
                                 shape_.hidden_size, ")");
         }
         check_room("draft forward", position, b, cache);
+        rope_.reserve(position + b);
         work_.reserve(shape_, b);
         ops_.copy(embeddings, work_.hidden(b));
         for (index l = 0; l < shape_.layers; ++l) {
             const decoder_layer<Ops>& layer = layers_[static_cast<std::size_t>(l)];
-            layer.project(ops_, shape_, table_, position, work_, b);
+            layer.project(ops_, shape_, rope_.table(), position, work_, b);
             show("q", l, position, work_.q(b));
             show("k", l, position, work_.k(b));
             show("v", l, position, work_.v(b));
@@ -181,7 +179,7 @@ private:
     typename Ops::linear_weights fc_;
     typename Ops::vector_weights hidden_norm_;
     typename Ops::vector_weights norm_;
-    numerics::rope_table table_;
+    rope_positions rope_;
     std::vector<decoder_layer<Ops>> layers_;
     layer_workspace<Ops> work_;
     index context_rows_ = 0;

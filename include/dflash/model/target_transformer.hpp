@@ -15,6 +15,7 @@
 #include <dflash/concepts/model.hpp>
 #include <dflash/concepts/observer.hpp>
 #include <dflash/model/layer.hpp>
+#include <dflash/model/rope_positions.hpp>
 
 DFLASH_BEGIN_NAMESPACE
 
@@ -38,7 +39,7 @@ public:
           embedding_(decoder_layer<Ops>::matrix(ops_, "embed_tokens", weights.embedding, {}, false, shape_.vocab_size,
                                                 shape_.hidden_size)),
           norm_(decoder_layer<Ops>::norm(ops_, "norm", weights.norm, shape_.hidden_size)),
-          table_(shape_.rope, shape_.head_dim, shape_.max_positions) {
+          rope_(shape_.rope, shape_.head_dim, shape_.max_positions) {
         if (!shape_.tied_head) {
             head_.emplace(decoder_layer<Ops>::matrix(ops_, "lm_head", weights.head, {}, false, shape_.vocab_size,
                                                      shape_.hidden_size));
@@ -62,15 +63,10 @@ public:
     [[nodiscard]] Observer& observer() noexcept { return observer_; }
 
     /// Replaces the rotary table, e.g. by one with hand-made angles. Errors: config_error when it does not fit.
-    void set_rope_table(numerics::rope_table table) {
-        if (table.half() * 2 != shape_.head_dim || table.positions() < shape_.max_positions) {
-            raise<config_error>("rope_table: (", table.positions(), ", ", table.half(), "), needs (",
-                                shape_.max_positions, ", ", shape_.head_dim / 2, ")");
-        }
-        table_ = std::move(table);
-    }
+    void set_rope_table(numerics::rope_table table) { rope_.inject(std::move(table)); }
 
-    [[nodiscard]] cache_type make_cache(index capacity) const {
+    [[nodiscard]] cache_type make_cache(index capacity) {
+        rope_.reserve((std::min)(capacity, shape_.max_positions));
         return cache_type(shape_.layers, shape_.kv_heads, shape_.head_dim, capacity);
     }
 
@@ -80,11 +76,12 @@ public:
         const index m = size_of(tokens);
         const index position = cache.length();
         check_call(m, position, cache, out);
+        rope_.reserve(position + m);
         work_.reserve(shape_, m);
         ops_.gather(embedding_, tokens, work_.hidden(m));
         for (index l = 0; l < shape_.layers; ++l) {
             const decoder_layer<Ops>& layer = layers_[static_cast<std::size_t>(l)];
-            layer.project(ops_, shape_, table_, position, work_, m);
+            layer.project(ops_, shape_, rope_.table(), position, work_, m);
             show("q", l, position, work_.q(m));
             show("k", l, position, work_.k(m));
             show("v", l, position, work_.v(m));
@@ -218,7 +215,7 @@ private:
     typename Ops::linear_weights embedding_;
     std::optional<typename Ops::linear_weights> head_;
     typename Ops::vector_weights norm_;
-    numerics::rope_table table_;
+    rope_positions rope_;
     std::vector<decoder_layer<Ops>> layers_;
     layer_workspace<Ops> work_;
     buffer<scalar, space> scratch_;
