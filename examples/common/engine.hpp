@@ -1,0 +1,79 @@
+// A target and perhaps a draft behind one plain interface, so that the programs are compiled once and the decoders once
+// for each backend.
+//
+// Programs that embed the library have no need of this: they name their backend, as hello does.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <dflash/decode/limits.hpp>
+#include <dflash/decode/stats.hpp>
+#include <dflash/model/shape.hpp>
+#include <dflash/testing/lossless.hpp>
+
+DFLASH_BEGIN_NAMESPACE
+namespace examples {
+
+enum class backend_kind : std::uint8_t {
+    exact,      ///< the default backend: the same bits for one row and for a block
+    reference,  ///< Eigen in float32, which does not promise that: for audits
+};
+
+struct engine_options {
+    std::string target;    ///< folder
+    std::string draft;     ///< folder; empty: serial decoding only
+    index block_size = 0;  ///< anchor included; 0: the draft's own
+    int threads = 0;       ///< 0: as many as there are
+    backend_kind backend = backend_kind::exact;
+};
+
+/// What the first round with drafts saw. Empty until there was one.
+struct first_round {
+    index hidden_size = 0;
+    index vocab_size = 0;
+    std::vector<float> context_features;  // (prompt, d)
+    std::vector<float> draft_logits;      // (b-1, v)
+    std::vector<float> verify_logits;     // (b, v)
+};
+
+/// Sees every round; returns false to cancel.
+using round_watcher = std::function<bool(const round_view&)>;
+
+class engine {
+public:
+    engine() = default;
+    engine(const engine&) = delete;
+    engine& operator=(const engine&) = delete;
+    virtual ~engine() = default;
+
+    [[nodiscard]] virtual const target_shape& shape() const = 0;
+    [[nodiscard]] virtual bool has_draft() const = 0;
+    /// The block length that speculative() uses; 1 without a draft.
+    [[nodiscard]] virtual index block_size() const = 0;
+    virtual void set_threads(int threads) = 0;
+
+    virtual generation_result serial(std::span<const token_id> prompt, const generation_limits& limits,
+                                     const round_watcher& watcher) = 0;
+    /// Needs a draft. With `record` the first round with drafts is written there.
+    virtual generation_result speculative(std::span<const token_id> prompt, const generation_limits& limits,
+                                          const round_watcher& watcher, first_round* record) = 0;
+    /// Needs a draft. See verify_lossless.
+    virtual testing::lossless_report verify(std::span<const std::vector<token_id>> prompts,
+                                            const generation_limits& limits, index block_size) = 0;
+};
+
+/// Loads the folders. Errors: config_error, io_error, backend_error.
+[[nodiscard]] std::unique_ptr<engine> make_engine(const engine_options& options);
+
+namespace detail {
+[[nodiscard]] std::unique_ptr<engine> make_exact_engine(const engine_options& options);
+[[nodiscard]] std::unique_ptr<engine> make_reference_engine(const engine_options& options);
+}  // namespace detail
+
+}  // namespace examples
+DFLASH_END_NAMESPACE

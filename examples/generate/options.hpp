@@ -1,0 +1,146 @@
+// The command line of dflash-generate.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "common/engine.hpp"
+#include "common/models.hpp"
+#include "common/program.hpp"
+
+DFLASH_BEGIN_NAMESPACE
+namespace examples {
+
+struct generate_options {
+    engine_options engine;
+    std::string prompt;
+    std::string prompt_file;
+    std::string tokens;
+    bool has_prompt = false;
+    bool has_tokens = false;
+    generation_limits limits;
+    bool ignore_eos = false;
+    bool serial = false;
+    bool compare = false;
+    bool json = false;
+    bool demo = false;
+    int pace = -1;  ///< milliseconds after each round; -1: the demo chooses
+    std::string dump;
+    color_choice color = color_choice::automatic;
+};
+
+/// Errors: config_error.
+[[nodiscard]] inline generate_options parse_generate_options(int argc, const char* const* argv) {
+    constexpr index many = index{1} << 40;
+    generate_options options;
+    std::string backend = "exact";
+    std::string color = "auto";
+    CLI::App app(
+        "Generates text with a target model and a DFlash draft: the draft guesses a block of tokens, the target "
+        "checks\n"
+        "it in one pass. The output is what the target alone would give.",
+        "dflash-generate");
+
+    app.add_option("--target", options.engine.target, "Folder of the target model")
+        ->type_name("DIR")
+        ->default_str("examples/models/worked-problems/target");
+    app.add_option("--draft", options.engine.draft, "Folder of its draft")
+        ->type_name("DIR")
+        ->default_str("examples/models/worked-problems/draft");
+
+    CLI::Option_group* source = app.add_option_group("Prompt", "One of these");
+    CLI::Option* prompt = source->add_option("--prompt", options.prompt, "The prompt")->type_name("TEXT");
+    source->add_option("--prompt-file", options.prompt_file, "A file that holds the prompt, - for standard input")
+        ->type_name("FILE");
+    CLI::Option* tokens =
+        source->add_option("--tokens", options.tokens, "The prompt as token ids: 1,2,3")->type_name("IDS");
+    source->add_flag("--demo", options.demo, "Show what the models that come with the project do");
+    source->require_option(0, 1);
+
+    CLI::Option_group* ends = app.add_option_group("Generation");
+    ends->add_option("--max-new-tokens", options.limits.max_new_tokens, "Stop after so many tokens")
+        ->transform(whole_number(0, many))
+        ->type_name("N")
+        ->capture_default_str();
+    ends->add_option("--block-size", options.engine.block_size, "Tokens checked at once, the last known one included")
+        ->transform(whole_number(1, 4096))
+        ->type_name("B")
+        ->default_str("the draft's own");
+    ends->add_option("--stop-token", options.limits.stop_tokens,
+                     "Stop after this token; may be repeated, and adds to those of the model")
+        ->transform(whole_number(0, (std::numeric_limits<token_id>::max)()))
+        ->allow_extra_args(false)
+        ->type_name("ID");
+    ends->add_flag("--ignore-eos", options.ignore_eos, "Do not stop at the end token of the model");
+    ends->add_option("--threads", options.engine.threads, "Threads to compute with")
+        ->transform(whole_number(1, 4096))
+        ->type_name("N")
+        ->default_str("all; the demo: one or all, the faster");
+    ends->add_option("--backend", backend, "exact, or reference: Eigen, whose outputs may differ")
+        ->check(CLI::IsMember({"exact", "reference"}))
+        ->type_name("NAME")
+        ->capture_default_str();
+
+    CLI::Option_group* what = app.add_option_group("What to run");
+    CLI::Option* serial = what->add_flag("--serial", options.serial, "Plain decoding, without a draft");
+    CLI::Option* compare = what->add_flag("--compare", options.compare,
+                                          "Decode both ways, compare and time them; status 1 if the outputs differ");
+    compare->excludes(serial);
+
+    CLI::Option_group* output = app.add_option_group("Output");
+    CLI::Option* json = output->add_flag("--json", options.json, "Print one JSON object and nothing else");
+    CLI::Option* dump =
+        output->add_option("--dump", options.dump, "Write tensors of the first round (safetensors, F32)")
+            ->type_name("FILE");
+    output->add_option("--color", color, "Colour: auto, always or never")
+        ->check(CLI::IsMember({"auto", "always", "never"}))
+        ->type_name("WHEN")
+        ->capture_default_str();
+    output->add_option("--pace", options.pace, "Milliseconds to wait after each round, to watch it")
+        ->transform(whole_number(0, 10000))
+        ->type_name("MS")
+        ->default_str("0; the demo on a terminal: 60");
+    dump->excludes(serial);
+    parse_arguments(app, argc, argv);
+
+    options.has_prompt = prompt->count() > 0;
+    options.has_tokens = tokens->count() > 0;
+    options.engine.backend = backend == "exact" ? backend_kind::exact : backend_kind::reference;
+    options.color = color == "auto"     ? color_choice::automatic
+                    : color == "always" ? color_choice::always
+                                        : color_choice::never;
+    if (options.demo) {
+        for (const CLI::Option* other : {serial, compare, json, dump}) {
+            if (other->count() > 0) {
+                raise<config_error>("--demo excludes ", other->get_name());
+            }
+        }
+        if (!options.engine.target.empty() || !options.engine.draft.empty()) {
+            raise<config_error>("--demo shows the models that come with the project; leave out --target and --draft");
+        }
+        return options;
+    }
+    if (source->count_all() == 0) {
+        raise<config_error>("there is no prompt: give one of --prompt, --prompt-file, --tokens (or --demo)");
+    }
+    return options;
+}
+
+/// Names the folders that were not given. Errors: config_error.
+inline void complete_folders(engine_options& engine, bool serial) {
+    if (engine.target.empty()) {
+        engine.target = (shipped_pair("worked-problems") / "target").string();
+        if (engine.draft.empty()) {
+            engine.draft = (shipped_pair("worked-problems") / "draft").string();
+        }
+    }
+    if (serial) {
+        engine.draft.clear();
+    } else if (engine.draft.empty()) {
+        raise<config_error>("there is no draft for this target: give one with --draft, or decode with --serial");
+    }
+}
+
+}  // namespace examples
+DFLASH_END_NAMESPACE
