@@ -9,8 +9,7 @@
 #include <dflash/testing/acceptance.hpp>
 #include <support/toy_samplers.hpp>
 
-using namespace dflash;
-using namespace dflash::test;
+namespace dflash::test {
 
 static_assert(sample_and_match::lossless && sample_and_match::same_tokens);
 static_assert(acceptance_check<sample_and_match, greedy, host_space>());
@@ -92,3 +91,5 @@ TEST_CASE("with fixed laws the acceptance is the overlap of a draw with a draw")
         CHECK(near(counts[k], p[k]));
     }
 }
+
+}  // namespace dflash::test

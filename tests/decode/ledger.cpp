@@ -4,7 +4,7 @@
 #include <dflash/decode/ledger.hpp>
 #include <dflash/testing/report.hpp>
 
-using namespace dflash;
+namespace dflash::test {
 
 namespace {
 
@@ -100,3 +100,5 @@ TEST_CASE("room is the smaller of budget and context") {
     limits.max_new_tokens = 0;
     CHECK(ledger(ids{1}, limits, 10, 100).finished());
 }
+
+}  // namespace dflash::test

@@ -7,8 +7,7 @@
 #include <dflash/decode/speculative.hpp>
 #include <support/decoder_suite.hpp>
 
-using namespace dflash;
-using namespace dflash::test;
+namespace dflash::test {
 
 namespace {
 
@@ -328,3 +327,5 @@ TEST_CASE("a long run: memory flat, text still serial") {
     CHECK(got.tokens == ids(text.begin() + 1, text.end()));
     CHECK(got.stats.rounds == rounds);
 }
+
+}  // namespace dflash::test

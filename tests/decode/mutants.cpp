@@ -4,8 +4,7 @@
 #include <support/decoder_suite.hpp>
 #include <support/faulty_decoder.hpp>
 
-using namespace dflash;
-using namespace dflash::test;
+namespace dflash::test {
 
 namespace {
 
@@ -194,3 +193,5 @@ TEST_CASE("targets and caches that break their axioms are caught") {
         CHECK_FALSE(examine(unstable_kit{kind}).passed());
     }
 }
+
+}  // namespace dflash::test

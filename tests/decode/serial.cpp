@@ -4,8 +4,7 @@
 #include <dflash/decode/serial.hpp>
 #include <support/decoder_suite.hpp>
 
-using namespace dflash;
-using namespace dflash::test;
+namespace dflash::test {
 
 namespace {
 
@@ -136,3 +135,5 @@ TEST_CASE("a serial run may be cancelled") {
     CHECK(got.reason == finish_reason::cancelled);
     CHECK(name_of(got.reason) == "cancelled");
 }
+
+}  // namespace dflash::test

@@ -7,8 +7,7 @@
 #include <dflash/decode/speculative.hpp>
 #include <support/decoder_suite.hpp>
 
-using namespace dflash;
-using namespace dflash::test;
+namespace dflash::test {
 
 namespace {
 
@@ -404,3 +403,5 @@ TEST_CASE("the greatest numbers are no trap") {
     serial_decoder serial(model);
     CHECK(serial.generate(ids{2}, limits).tokens == got.tokens);
 }
+
+}  // namespace dflash::test

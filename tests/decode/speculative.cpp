@@ -3,8 +3,7 @@
 
 #include <support/decoder_suite.hpp>
 
-using namespace dflash;
-using namespace dflash::test;
+namespace dflash::test {
 
 namespace {
 
@@ -56,3 +55,5 @@ TEST_CASE("one decoder many times, two decoders in turns") {
 TEST_CASE("samplers with history") {
     holds<&suite::history>();
 }
+
+}  // namespace dflash::test

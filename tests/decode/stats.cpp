@@ -3,7 +3,7 @@
 
 #include <dflash/decode/stats.hpp>
 
-using namespace dflash;
+namespace dflash::test {
 
 TEST_CASE("no rounds, finite numbers") {
     const decode_stats s;
@@ -29,3 +29,5 @@ TEST_CASE("a round that was cut counts what was kept") {
     CHECK(s.mean_acceptance_length() == 2.0);
     CHECK(s.acceptance_ratio() == 0.6);
 }
+
+}  // namespace dflash::test

@@ -567,7 +567,7 @@ private:
         expectation expected;
     };
 
-    [[nodiscard]] bool enough() const { return at_once_ ? !report_.passed() : report_.findings().size() > 20; }
+    [[nodiscard]] bool enough() const { return at_once_ ? !report_.passed() : report_.findings().size() > 8; }
 
     static std::vector<std::vector<token_id>> prompts() { return {{2}, {2, 4, 1}, {5}}; }
 

@@ -5,7 +5,8 @@
 #pragma once
 
 #include <algorithm>
-#include <cstring>
+#include <bit>
+#include <cstdint>
 #include <span>
 #include <vector>
 
@@ -29,7 +30,9 @@ struct read_host {
 namespace internal {
 
 inline bool same_bits(std::span<const float> a, std::span<const float> b) {
-    return a.size() == b.size() && (a.empty() || std::memcmp(a.data(), b.data(), a.size_bytes()) == 0);
+    return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](float x, float y) {
+        return std::bit_cast<std::uint32_t>(x) == std::bit_cast<std::uint32_t>(y);
+    });
 }
 
 /// What one or more forwards wrote.
@@ -149,175 +152,178 @@ void check_lending(Model& model, const Runner& runner, Read read, dice& die, rep
 /// The axioms of kv_cache, tried on the caches this model makes.
 template <target_model Model, class Read = read_host>
 [[nodiscard]] report check_cache_conformance(Model& model, conformance_options options = {}, Read read = {}) {
-    constexpr bool bits = Model::guarantee >= determinism::batch_invariant;
-    report found;
-    const index longest = (std::min)(options.longest, model.max_positions());
-    internal::forward_runner<Model, Read> runner(model, read, 2 * longest + 1);
-    for (index c = 0; c < options.cases; ++c) {
-        dice die(options.seed + static_cast<std::uint64_t>(c));
-        const index n = longest - die.below((std::max)(index{1}, longest / 2));
-        const std::vector<token_id> tokens = die.tokens(n, runner.vocab());
+    return internal::collect("kv_cache", [&](report& found) {
+        constexpr bool bits = Model::guarantee >= determinism::batch_invariant;
+        const index longest = (std::min)(options.longest, model.max_positions());
+        internal::forward_runner<Model, Read> runner(model, read, 2 * longest + 1);
+        for (index c = 0; c < options.cases; ++c) {
+            dice die(options.seed + static_cast<std::uint64_t>(c));
+            const index n = longest - die.below((std::max)(index{1}, longest / 2));
+            const std::vector<token_id> tokens = die.tokens(n, runner.vocab());
 
-        typename Model::cache_type fresh = model.make_cache(n);
-        found.expect(fresh.length() == 0, "kv_cache", 1, "a new cache has length ", fresh.length(), ", needs 0");
-        found.expect(fresh.capacity() >= n, "kv_cache", 4, "make_cache(", n, ") gave room for ", fresh.capacity());
-        const internal::rows_of expected = runner.one_by_one(tokens, fresh);
-        found.expect(fresh.length() == n, "kv_cache", 1, n, " forwards of one token made length ", fresh.length());
+            typename Model::cache_type fresh = model.make_cache(n);
+            found.expect(fresh.length() == 0, "kv_cache", 1, "a new cache has length ", fresh.length(), ", needs 0");
+            found.expect(fresh.capacity() >= n, "kv_cache", 4, "make_cache(", n, ") gave room for ", fresh.capacity());
+            const internal::rows_of expected = runner.one_by_one(tokens, fresh);
+            found.expect(fresh.length() == n, "kv_cache", 1, n, " forwards of one token made length ", fresh.length());
 
-        // Keep some, append other tokens, forget them, then go on as if nothing had happened; all lengths of blocks.
-        typename Model::cache_type cache = model.make_cache(n);
-        index kept = 0;
-        while (kept < n) {
-            const index guess = 1 + die.below(n - kept);
-            runner.run(die.tokens(guess, runner.vocab()), cache, guess);
-            found.expect(cache.length() == kept + guess, "kv_cache", 1, "a forward of ", guess, " tokens at length ",
-                         kept, " made length ", cache.length());
-            if (die.below(2) == 0 && guess > 1) {
-                cache.crop(kept + guess / 2);
+            // Keep some, append other tokens, forget them, then go on as if nothing had happened; all lengths of
+            // blocks.
+            typename Model::cache_type cache = model.make_cache(n);
+            typename Model::cache_type clean = model.make_cache(n);
+            index kept = 0;
+            while (kept < n) {
+                const index guess = 1 + die.below(n - kept);
+                runner.run(die.tokens(guess, runner.vocab()), cache, guess);
+                found.expect(cache.length() == kept + guess, "kv_cache", 1, "a forward of ", guess,
+                             " tokens at length ", kept, " made length ", cache.length());
+                if (die.below(2) == 0 && guess > 1) {
+                    cache.crop(kept + guess / 2);
+                }
+                cache.crop(kept);
+                found.expect(cache.length() == kept, "kv_cache", 2, "crop(", kept, ") made length ", cache.length());
+                const index step = 1 + die.below(n - kept);
+                const internal::rows_of got = runner.run(internal::part(tokens, kept, step), cache, step);
+                const internal::rows_of same = runner.run(internal::part(tokens, kept, step), clean, step);
+                if (bits) {
+                    found.expect(internal::same_bits(got.logits, same.logits) &&
+                                     internal::same_bits(got.features, same.features),
+                                 "kv_cache", 3, "after ", guess, " tokens were appended at ", kept,
+                                 " and cropped away, the next ", step,
+                                 " rows differ from those of a cache that never saw them");
+                }
+                kept += step;
             }
-            cache.crop(kept);
-            found.expect(cache.length() == kept, "kv_cache", 2, "crop(", kept, ") made length ", cache.length());
-            const index step = 1 + die.below(n - kept);
-            const internal::rows_of got = runner.run(internal::part(tokens, kept, step), cache, step);
-            if (bits) {
-                const bool same = internal::same_bits(got.logits, runner.law(expected, kept, step)) &&
-                                  internal::same_bits(got.features, runner.taps(expected, kept, step));
-                found.expect(same, "kv_cache", 3, "after ", guess, " tokens were appended at ", kept,
-                             " and cropped away, the next ", step,
-                             " rows differ from those of a cache that never saw them");
-            }
-            kept += step;
-        }
 
-        // A crop deep into the past, and crop to where it is.
-        const index deep = die.below(n);
-        cache.crop(n);
-        found.expect(cache.length() == n, "kv_cache", 2, "crop(length()) made length ", cache.length(), " of ", n);
-        cache.crop(deep);
-        const internal::rows_of again = runner.run(internal::part(tokens, deep, n - deep), cache, n - deep);
-        if (bits) {
-            found.expect(internal::same_bits(again.logits, runner.law(expected, deep, n - deep)), "kv_cache", 2,
-                         "crop(", deep, ") of ", n, " positions did not keep positions 0 .. ", deep - 1,
-                         " bit for bit");
-        }
-
-        // No room: raised before anything changed. A cache that rounds its capacity up far is left alone.
-        const index over = fresh.capacity() - deep + 1;
-        if (DFLASH_HAS_EXCEPTIONS && over <= 2 * longest + 1) {
+            // A crop deep into the past, and crop to where it is.
+            const index deep = die.below(n);
+            cache.crop(n);
+            found.expect(cache.length() == n, "kv_cache", 2, "crop(length()) made length ", cache.length(), " of ", n);
             cache.crop(deep);
-            const std::vector<token_id> many = die.tokens(over, runner.vocab());
-            found.expect(internal::raises([&] { runner.run(many, cache, 1); }), "kv_cache", 4, "a forward of ", over,
-                         " tokens at length ", deep, " was let through, the capacity is ", cache.capacity());
-            if (found.expect(cache.length() == deep, "kv_cache", 4, "a forward that had no room left length ",
-                             cache.length(), ", was ", deep)) {
-                const internal::rows_of rest = runner.run(internal::part(tokens, deep, n - deep), cache, n - deep);
-                found.expect(!bits || internal::same_bits(rest.logits, runner.law(expected, deep, n - deep)),
-                             "kv_cache", 4, "a forward that had no room changed what the cache holds");
+            const internal::rows_of again = runner.run(internal::part(tokens, deep, n - deep), cache, n - deep);
+            if (bits) {
+                found.expect(internal::same_bits(again.logits, runner.law(expected, deep, n - deep)), "kv_cache", 2,
+                             "crop(", deep, ") of ", n, " positions did not keep positions 0 .. ", deep - 1,
+                             " bit for bit");
             }
+
+            // No room: raised before anything changed. A cache that rounds its capacity up far is left alone.
+            const index over = fresh.capacity() - deep + 1;
+            if (DFLASH_HAS_EXCEPTIONS && over <= 2 * longest + 1) {
+                cache.crop(deep);
+                const std::vector<token_id> many = die.tokens(over, runner.vocab());
+                found.expect(internal::raises([&] { runner.run(many, cache, 1); }), "kv_cache", 4, "a forward of ",
+                             over, " tokens at length ", deep, " was let through, the capacity is ", cache.capacity());
+                if (found.expect(cache.length() == deep, "kv_cache", 4, "a forward that had no room left length ",
+                                 cache.length(), ", was ", deep)) {
+                    const internal::rows_of rest = runner.run(internal::part(tokens, deep, n - deep), cache, n - deep);
+                    found.expect(!bits || internal::same_bits(rest.logits, runner.law(expected, deep, n - deep)),
+                                 "kv_cache", 4, "a forward that had no room changed what the cache holds");
+                }
+            }
+            found.expect(fresh.length() == n, "kv_cache", 1, "work on another cache made length ", fresh.length(),
+                         " of ", n);
         }
-        found.expect(fresh.length() == n, "kv_cache", 1, "work on another cache made length ", fresh.length(), " of ",
-                     n);
-    }
-    return found;
+    });
 }
 
 /// The axioms of target_model (and of feature_target where it is one), and of the caches it makes.
 template <target_model Model, class Read = read_host>
 [[nodiscard]] report check_model_conformance(Model& model, conformance_options options = {}, Read read = {}) {
-    constexpr bool bits = Model::guarantee >= determinism::batch_invariant;
-    report found;
-    const index vocab = model.vocab_size();
-    const index positions = model.max_positions();
-    if (!found.expect(vocab >= 1 && positions >= 1, "target_model", 5, "vocab_size() is ", vocab,
-                      " and max_positions() is ", positions, "; both need at least 1")) {
-        return found;
-    }
-    const index longest = (std::min)(options.longest, positions);
-    internal::forward_runner<Model, Read> runner(model, read, longest + 1);
-    for (index c = 0; c < options.cases; ++c) {
-        dice die(options.seed + static_cast<std::uint64_t>(c));
-        const index n = c == 0 ? 1 : 1 + die.below(longest);
-        const std::vector<token_id> tokens = die.tokens(n, vocab);
-        typename Model::cache_type serial = model.make_cache(n);
-        const internal::rows_of expected = runner.one_by_one(tokens, serial);
+    return internal::collect("target_model", [&](report& found) {
+        constexpr bool bits = Model::guarantee >= determinism::batch_invariant;
+        const index vocab = model.vocab_size();
+        const index positions = model.max_positions();
+        if (!found.expect(vocab >= 1 && positions >= 1, "target_model", 5, "vocab_size() is ", vocab,
+                          " and max_positions() is ", positions, "; both need at least 1")) {
+            return;
+        }
+        found.absorb(check_cache_conformance(model, options, read));
+        const index longest = (std::min)(options.longest, positions);
+        internal::forward_runner<Model, Read> runner(model, read, longest + 1);
+        for (index c = 0; c < options.cases; ++c) {
+            dice die(options.seed + static_cast<std::uint64_t>(c));
+            const index n = c == 0 ? 1 : 1 + die.below(longest);
+            const std::vector<token_id> tokens = die.tokens(n, vocab);
+            typename Model::cache_type serial = model.make_cache(n);
+            const internal::rows_of expected = runner.one_by_one(tokens, serial);
 
-        // The whole sequence in one forward, then cut in random places, with fewer rows of logits than tokens.
-        for (index way = 0; way < 4; ++way) {
-            typename Model::cache_type cache = model.make_cache(n);
-            for (index at = 0; at < n;) {
-                const index m = way == 0 ? n : 1 + die.below(n - at);
-                const index r = way < 2 ? m : die.below(m + 1);
-                const bool features = way < 3 || die.below(2) == 0;
-                const internal::rows_of got = runner.run(internal::part(tokens, at, m), cache, r, features);
-                if (!found.expect(cache.length() == at + m, "target_model", 1, "a forward of ", m, " tokens at ", at,
-                                  " made the cache ", cache.length(), " long")) {
-                    return found;
+            // The whole sequence in one forward, then cut in random places, with fewer rows of logits than tokens.
+            for (index way = 0; way < 4; ++way) {
+                typename Model::cache_type cache = model.make_cache(n);
+                for (index at = 0; at < n;) {
+                    const index m = way == 0 ? n : 1 + die.below(n - at);
+                    const index r = way < 2 ? m : die.below(m + 1);
+                    const bool features = way < 3 || die.below(2) == 0;
+                    const internal::rows_of got = runner.run(internal::part(tokens, at, m), cache, r, features);
+                    if (!found.expect(cache.length() == at + m, "target_model", 1, "a forward of ", m, " tokens at ",
+                                      at, " made the cache ", cache.length(), " long")) {
+                        return;
+                    }
+                    if (bits) {
+                        found.expect(internal::same_bits(got.logits, runner.law(expected, at + m - r, r)),
+                                     "target_model", r == m ? 3 : 2, "a forward of ", m, " tokens at position ", at,
+                                     " with ", r, " rows of logits differs from forwards of one token each");
+                        found.expect(!features || internal::same_bits(got.features, runner.taps(expected, at, m)),
+                                     "target_model", 6, "the features of a forward of ", m, " tokens at position ", at,
+                                     " differ from those of forwards of one token each");
+                    }
+                    at += m;
                 }
-                if (bits) {
-                    found.expect(internal::same_bits(got.logits, runner.law(expected, at + m - r, r)), "target_model",
-                                 r == m ? 3 : 2, "a forward of ", m, " tokens at position ", at, " with ", r,
-                                 " rows of logits differs from forwards of one token each");
-                    found.expect(!features || internal::same_bits(got.features, runner.taps(expected, at, m)),
-                                 "target_model", 6, "the features of a forward of ", m, " tokens at position ", at,
-                                 " differ from those of forwards of one token each");
+            }
+
+            // Other tokens to the right change nothing on the left.
+            if (bits && n > 1) {
+                const index left = 1 + die.below(n - 1);
+                std::vector<token_id> other = tokens;
+                for (index i = left; i < n; ++i) {
+                    other[static_cast<std::size_t>(i)] = die.token(vocab);
                 }
-                at += m;
+                typename Model::cache_type cache = model.make_cache(n);
+                const internal::rows_of got = runner.run(other, cache, n);
+                found.expect(internal::same_bits(runner.law(got, 0, left), runner.law(expected, 0, left)) &&
+                                 internal::same_bits(runner.taps(got, 0, left), runner.taps(expected, 0, left)),
+                             "target_model", 2, "of ", n, " rows the first ", left,
+                             " changed with the tokens to their right");
+            }
+
+            // Two sequences in turn on one model.
+            if (bits && n > 1) {
+                typename Model::cache_type one = model.make_cache(n);
+                typename Model::cache_type two = model.make_cache(n);
+                const std::vector<token_id> other = die.tokens(n, vocab);
+                bool same = true;
+                for (index i = 0; i < n; ++i) {
+                    const internal::rows_of row = runner.run(internal::part(tokens, i, 1), one, 1);
+                    same = same && internal::same_bits(row.logits, runner.law(expected, i, 1));
+                    runner.run(internal::part(other, i, 1), two, 1);
+                }
+                found.expect(same, "target_model", 2, "a second sequence on the same model changed the first");
+            }
+
+            if constexpr (feature_target<Model>) {
+                internal::check_lending(model, runner, read, die, found);
             }
         }
 
-        // Other tokens to the right change nothing on the left.
-        if (bits && n > 1) {
-            const index left = 1 + die.below(n - 1);
-            std::vector<token_id> other = tokens;
-            for (index i = left; i < n; ++i) {
-                other[static_cast<std::size_t>(i)] = die.token(vocab);
+        if (DFLASH_HAS_EXCEPTIONS) {
+            dice die(options.seed);
+            const std::vector<token_id> tokens = die.tokens(longest, vocab);
+            typename Model::cache_type cache = model.make_cache(longest);
+            const index over = cache.capacity() + 1;
+            if (over <= longest + 1) {
+                runner.run(internal::part(tokens, 0, 1), cache, 1);
+                const std::vector<token_id> many = die.tokens(over, vocab);
+                const bool raised = internal::raises([&] { runner.run(many, cache, 1); });
+                found.expect(raised && cache.length() == 1, "target_model", 4,
+                             "a forward that has no room must raise and leave the cache as it was; it ",
+                             raised ? "raised" : "did not raise", ", length ", cache.length(), ", was 1");
             }
-            typename Model::cache_type cache = model.make_cache(n);
-            const internal::rows_of got = runner.run(other, cache, n);
-            found.expect(internal::same_bits(runner.law(got, 0, left), runner.law(expected, 0, left)) &&
-                             internal::same_bits(runner.taps(got, 0, left), runner.taps(expected, 0, left)),
-                         "target_model", 2, "of ", n, " rows the first ", left,
-                         " changed with the tokens to their right");
         }
-
-        // Two sequences in turn on one model.
-        if (bits && n > 1) {
-            typename Model::cache_type one = model.make_cache(n);
-            typename Model::cache_type two = model.make_cache(n);
-            const std::vector<token_id> other = die.tokens(n, vocab);
-            bool same = true;
-            for (index i = 0; i < n; ++i) {
-                const internal::rows_of row = runner.run(internal::part(tokens, i, 1), one, 1);
-                same = same && internal::same_bits(row.logits, runner.law(expected, i, 1));
-                runner.run(internal::part(other, i, 1), two, 1);
-            }
-            found.expect(same, "target_model", 2, "a second sequence on the same model changed the first");
-        }
-
-        if constexpr (feature_target<Model>) {
-            internal::check_lending(model, runner, read, die, found);
-        }
-    }
-
-    if (DFLASH_HAS_EXCEPTIONS) {
-        dice die(options.seed);
-        const std::vector<token_id> tokens = die.tokens(longest, vocab);
-        typename Model::cache_type cache = model.make_cache(longest);
-        const index over = cache.capacity() + 1;
-        if (over <= longest + 1) {
-            runner.run(internal::part(tokens, 0, 1), cache, 1);
-            const std::vector<token_id> many = die.tokens(over, vocab);
-            const bool raised = internal::raises([&] { runner.run(many, cache, 1); });
-            found.expect(raised && cache.length() == 1, "target_model", 4,
-                         "a forward that has no room must raise and leave the cache as it was; it ",
-                         raised ? "raised" : "did not raise", ", length ", cache.length(), ", was 1");
-        }
-    }
-    found.expect(model.vocab_size() == vocab && model.max_positions() == positions, "target_model", 5,
-                 "vocab_size() or max_positions() changed: ", model.vocab_size(), ", ", model.max_positions(),
-                 ", were ", vocab, ", ", positions);
-    found.absorb(check_cache_conformance(model, options, read));
-    return found;
+        found.expect(model.vocab_size() == vocab && model.max_positions() == positions, "target_model", 5,
+                     "vocab_size() or max_positions() changed: ", model.vocab_size(), ", ", model.max_positions(),
+                     ", were ", vocab, ", ", positions);
+    });
 }
 
 }  // namespace testing

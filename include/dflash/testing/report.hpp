@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <exception>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -22,21 +23,14 @@ struct finding {
     std::string sentence;
 };
 
-/// The findings of one check, first found first. Keeps the first 32.
+/// The findings of one check, first found first; of each axiom the first four.
 class report {
 public:
     [[nodiscard]] bool passed() const noexcept { return findings_.empty(); }
     [[nodiscard]] const std::vector<finding>& findings() const noexcept { return findings_; }
 
     /// Whether this axiom of this concept was found broken.
-    [[nodiscard]] bool broke(std::string_view subject, int axiom) const {
-        for (const finding& f : findings_) {
-            if (f.subject == subject && f.axiom == axiom) {
-                return true;
-            }
-        }
-        return false;
-    }
+    [[nodiscard]] bool broke(std::string_view subject, int axiom) const { return count(subject, axiom) > 0; }
 
     /// One line a finding: "target_model axiom 3: ...".
     [[nodiscard]] std::string text() const {
@@ -50,7 +44,7 @@ public:
     /// Enters a finding unless the condition holds, and returns the condition.
     template <class... Parts>
     bool expect(bool condition, std::string_view subject, int axiom, const Parts&... parts) {
-        if (!condition && findings_.size() < 32) {
+        if (!condition && count(subject, axiom) < 4) {
             findings_.push_back({subject, axiom, detail::text(parts...)});
         }
         return condition;
@@ -64,6 +58,14 @@ public:
     }
 
 private:
+    [[nodiscard]] int count(std::string_view subject, int axiom) const {
+        int n = 0;
+        for (const finding& f : findings_) {
+            n += f.subject == subject && f.axiom == axiom ? 1 : 0;
+        }
+        return n;
+    }
+
     std::vector<finding> findings_;
 };
 
@@ -123,6 +125,23 @@ bool raises(F f) {
     static_cast<void>(f);
     return true;
 #endif
+}
+
+/// Runs a kit. What it raises is a finding, too, with the number 0.
+template <class F>
+report collect(std::string_view subject, F f) {
+    report found;
+#if DFLASH_HAS_EXCEPTIONS
+    try {
+        f(found);
+    } catch (const std::exception& e) {
+        found.expect(false, subject, 0, "a case raised: ", e.what());
+    }
+#else
+    static_cast<void>(subject);
+    f(found);
+#endif
+    return found;
 }
 
 }  // namespace internal
