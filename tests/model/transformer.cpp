@@ -126,6 +126,33 @@ TEST_CASE("a tap on the last layer is there for every row, whatever logits are a
     }
 }
 
+TEST_CASE("head() has the bits of the model's own logits, embed() those of its table") {
+    for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+        random_pair pair;
+        make_random_pair(pair, seed);
+        const std::vector<index> taps = {pair.target.layers - 1};  // the rows after the final norm
+        target model(pair.target, pair.target_tensors, taps);
+        trace out;
+        auto cache = model.make_cache(8);
+        const std::vector<token_id> tokens = {0, 1, 2, 3, 4, 4};
+        run_forward(model, cache, tokens, out);
+        for (std::size_t r = 0; r < tokens.size(); ++r) {
+            std::vector<float> logits(out.logits[r].size());
+            model.head(matrix_view<const float>(out.features[r].data(), 1, model.hidden_size()),
+                       matrix_view<float>(logits.data(), 1, model.vocab_size()));
+            CHECK(!first_difference("logits", out.logits[r], logits, static_cast<index>(r)));
+        }
+        buffer<float> rows(6 * model.hidden_size());
+        model.embed(tokens, rows.matrix(6, model.hidden_size()));
+        for (index r = 0; r < 6; ++r) {
+            for (index c = 0; c < model.hidden_size(); ++c) {
+                CHECK(rows[r * model.hidden_size() + c] ==
+                      pair.target_tensors.embedding.element(tokens[static_cast<std::size_t>(r)], c));
+            }
+        }
+    }
+}
+
 TEST_CASE("asking for fewer logit rows gives the last ones") {
     random_pair pair;
     make_random_pair(pair, 7);
