@@ -205,13 +205,13 @@ private:
     /// Everything a round writes to is allocated here, once per prime.
     void make_room() {
         const index room = state_.book.room();
-        rows_ = (std::max)(index{1}, (std::min)(block_policy_.max_block(), room));
+        rows_ = (std::max)(index{1}, (std::min<index>)(block_policy_.max_block(), room));
         const index chunk = (std::min)(state_.book.limits().prefill_chunk, state_.book.prompt_length());
         grow(logits_, rows_ * vocab());
         grow(features_, (std::max)(rows_, chunk) * drafter_->feature_size());
         grow(block_, rows_);
         grow(round_, rows_);
-        drafter_->reserve((std::min)(state_.book.committed() + room, drafter_->max_positions()));
+        drafter_->reserve((std::min<index>)(state_.book.committed() + room, drafter_->max_positions()));
     }
 
     template <class T, class Space>
@@ -230,7 +230,7 @@ private:
     draft_output<space> propose(index block) {
         draft_output<space> out;
         // The drafter's own context limit ends drafting, not decoding.
-        block = (std::min)(block, drafter_->max_positions() - state_.book.committed());
+        block = (std::min<index>)(block, drafter_->max_positions() - state_.book.committed());
         if (block < 2 || !following_) {
             return out;
         }

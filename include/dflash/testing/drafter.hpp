@@ -25,7 +25,7 @@ template <target_model Model, drafter_for<Model> Drafter>
         constexpr const char* subject = "drafter";
         const index vocab = model.vocab_size();
         const index width = drafter.feature_size();
-        const index longest = (std::min)({options.longest, model.max_positions(), drafter.max_positions() - 1});
+        const index longest = (std::min<index>)({options.longest, model.max_positions(), drafter.max_positions() - 1});
         if (!found.expect(longest >= 2 && width >= 0, subject, 5, "max_positions() is ", drafter.max_positions(),
                           " and feature_size() is ", width, "; there is nothing it could follow")) {
             return;
@@ -90,12 +90,12 @@ template <target_model Model, drafter_for<Model> Drafter>
                 drafter.reset();
                 found.expect(drafter.context_length() == 0, subject, 4, "reset() left context_length() ",
                              drafter.context_length());
-                drafter.reserve((std::min)(n + longest_block, drafter.max_positions()));
+                drafter.reserve((std::min<index>)(n + longest_block, drafter.max_positions()));
             };
 
             // The anchor is token `at`; positions 0 .. at - 1 are committed.
             const index at = 1 + die.below(n - 1);
-            const index block = 1 + die.below((std::min)(longest_block, drafter.max_positions() - at));
+            const index block = 1 + die.below((std::min<index>)(longest_block, drafter.max_positions() - at));
             std::vector<index> pieces;
             for (index done = 0; done < at; done += pieces.back()) {
                 pieces.push_back(1 + die.below(at - done));
@@ -110,7 +110,7 @@ template <target_model Model, drafter_for<Model> Drafter>
                     done += piece;
                     if (strangers && done < at) {
                         propose(committed(done + 1),
-                                1 + die.below((std::min)(longest_block, drafter.max_positions() - done)));
+                                1 + die.below((std::min<index>)(longest_block, drafter.max_positions() - done)));
                         commit(strange, done, at);
                         drafter.crop(done);
                         found.expect(drafter.context_length() == done, subject, 4, "crop(", done,

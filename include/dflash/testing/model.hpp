@@ -154,7 +154,7 @@ template <target_model Model, class Read = read_host>
 [[nodiscard]] report check_cache_conformance(Model& model, conformance_options options = {}, Read read = {}) {
     return internal::collect("kv_cache", [&](report& found) {
         constexpr bool bits = Model::guarantee >= determinism::batch_invariant;
-        const index longest = (std::min)(options.longest, model.max_positions());
+        const index longest = (std::min<index>)(options.longest, model.max_positions());
         internal::forward_runner<Model, Read> runner(model, read, 2 * longest + 1);
         for (index c = 0; c < options.cases; ++c) {
             dice die(options.seed + static_cast<std::uint64_t>(c));
