@@ -105,8 +105,13 @@ public:
         if (y.empty()) {
             return;
         }
-        const detail::linear_job job = {w.data(), w.type(),   w.bias(), x.data(), x.stride(),
-                                        y.data(), y.stride(), x.rows(), w.cols(), w.rows()};
+        detail::linear_job job = {w.data(), w.type(),   w.bias(), x.data(), x.stride(), numerics::dot_chunk,
+                                  y.data(), y.stride(), x.rows(), w.cols(), w.rows()};
+        if (x.rows() >= packed_rows) {
+            job.x = chunked_copy(x);
+            job.x_stride = numerics::dot_chunk;
+            job.x_chunk_stride = x.rows() * numerics::dot_chunk;
+        }
         const index group = kernels_->group_panels;
         const index share = (w.panels() + threads() * 8 - 1) / (threads() * 8);
         parallel_for(threads(), w.panels(), (share + group - 1) / group * group, x.rows() * w.cols() * w.rows(),
@@ -260,6 +265,24 @@ private:
 
     [[nodiscard]] static constexpr index column_blocks(index n) {
         return (n + detail::column_block - 1) / detail::column_block;
+    }
+
+    /// Rows from which on a copy of x pays: rows that lie far apart, by a power of two, evict each other from the
+    /// cache.
+    static constexpr index packed_rows = 5;
+
+    /// x as (chunks, rows, 128).
+    [[nodiscard]] const float* chunked_copy(matrix_view<const float> x) const {
+        const index chunks = (x.cols() + numerics::dot_chunk - 1) / numerics::dot_chunk;
+        float* copy = workspace(chunks * x.rows() * numerics::dot_chunk);
+        for (index c = 0; c < chunks; ++c) {
+            const index first = c * numerics::dot_chunk;
+            const index count = (std::min)(numerics::dot_chunk, x.cols() - first);
+            for (index r = 0; r < x.rows(); ++r) {
+                std::copy_n(x.data() + r * x.stride() + first, count, copy + (c * x.rows() + r) * numerics::dot_chunk);
+            }
+        }
+        return copy;
     }
 
     void norm(matrix_view<const float> x, const vector_weights& w, float eps, matrix_view<float> y, index heads) const {

@@ -23,6 +23,11 @@
 #if defined(__aarch64__)
 #include <arm_neon.h>
 #endif
+// Builds that enable fused multiply-add in registers get one more set of kernels, for exactly what they enable.
+#if defined(__AVX512F__) || (defined(__AVX2__) && defined(__FMA__)) || defined(__aarch64__)
+#define DFLASH_CPU_NATIVE 1
+#include <xsimd/xsimd.hpp>
+#endif
 
 DFLASH_BEGIN_NAMESPACE
 
@@ -37,8 +42,9 @@ struct linear_job {
     const void* weights;  // panels of 16 outputs: (k, 16) floats, or (k/2, 16) words of two 16-bit elements
     dtype type;
     const float* bias;  // padded to whole panels, or null
-    const float* x;     // (rows, k)
+    const float* x;     // row r, chunk c of 128 elements at x + r * x_stride + c * x_chunk_stride
     index x_stride;
+    index x_chunk_stride;
     float* y;  // (rows, n)
     index y_stride;
     index rows;
@@ -191,6 +197,32 @@ DFLASH_END_NAMESPACE
 
 #endif  // __x86_64__
 
+#if defined(__aarch64__)
+
+// ---- NEON: every AArch64 machine ---------------------------------------------------------------------------------
+DFLASH_BEGIN_NAMESPACE
+namespace cpu::detail::neon {
+#include <dflash/cpu/kernels/lanes_neon.inl>
+
+#include <dflash/cpu/kernels/body.inl>
+}  // namespace cpu::detail::neon
+DFLASH_END_NAMESPACE
+
+#endif  // __aarch64__
+
+#if defined(DFLASH_CPU_NATIVE)
+
+// ---- native: what the build enables, through xsimd -----------------------------------------------------------------
+DFLASH_BEGIN_NAMESPACE
+namespace cpu::detail::native {
+#include <dflash/cpu/kernels/lanes_native.inl>
+
+#include <dflash/cpu/kernels/body.inl>
+}  // namespace cpu::detail::native
+DFLASH_END_NAMESPACE
+
+#endif  // DFLASH_CPU_NATIVE
+
 #undef DFLASH_CPU_UNROLL
 #undef DFLASH_CPU_INLINE
 
@@ -207,6 +239,12 @@ inline const kernel_table* find_kernels(isa set) noexcept {
 #if defined(__x86_64__)
         case isa::avx2: return has_avx2() ? &avx2::table : nullptr;
         case isa::avx512: return has_avx512() ? &avx512::table : nullptr;
+#endif
+#if defined(__aarch64__)
+        case isa::neon: return &neon::table;
+#endif
+#if defined(DFLASH_CPU_NATIVE)
+        case isa::native: return &native::table;
 #endif
         default: return nullptr;
     }
@@ -235,3 +273,5 @@ inline isa best_isa() noexcept {
 }  // namespace cpu
 
 DFLASH_END_NAMESPACE
+
+#undef DFLASH_CPU_NATIVE

@@ -29,7 +29,7 @@ void value_tile(const float* v, index e, index d, const float* p, index first, i
             acc[r][c] = load(o_c + r * o_stride + d + c * 16);
         }
     }
-    chain<columns_f32, Rows, Panels>(source, p, numerics::key_chunk, first, last, acc);
+    chain(source, p, numerics::key_chunk, first, last, fetch_nothing{}, acc);
     DFLASH_CPU_UNROLL
     for (index r = 0; r < index{Rows}; ++r) {
         DFLASH_CPU_UNROLL
@@ -59,7 +59,7 @@ void value_rows(const float* v, index e, const float* p, index first, index last
         for (index r = 0; r < index{Rows}; ++r) {
             acc[r][0] = load(o_c + r * o_stride + d);
         }
-        chain<last_columns_f32, Rows, 1>(source, p, numerics::key_chunk, first, last, acc);
+        chain(source, p, numerics::key_chunk, first, last, fetch_nothing{}, acc);
         DFLASH_CPU_UNROLL
         for (index r = 0; r < index{Rows}; ++r) {
             store(o_c + r * o_stride + d, acc[r][0]);
@@ -164,8 +164,10 @@ inline void attend_chunk(attend_tile& tile, const float* keys, const float* valu
         const index panels = (std::min)(index{group_panels}, (end - key) / 16);
         const float* panel = keys + (chunk + key) / 16 * panel_stride;
         for (index k = 0; k < e; k += numerics::dot_chunk) {
-            chunk_group<panel_f32>(panel, panel_stride, panels, tile.q, e, tile.count, k,
-                                   (std::min)(k + numerics::dot_chunk, e), s + key, numerics::key_chunk);
+            const index next = (std::min)(k + numerics::dot_chunk, e);
+            const float* ahead = next < e ? panel + panel_f32::offset(next) : panel + group_panels * panel_stride;
+            chunk_group<panel_f32>(
+                {panel, ahead, panel_stride, panels, tile.q + k, e, tile.count, k, next, s + key, numerics::key_chunk});
         }
     }
 

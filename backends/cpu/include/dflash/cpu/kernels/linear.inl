@@ -10,7 +10,8 @@
 struct panel_f32 {
     static constexpr bool paired = false;
     using element = float;
-    static constexpr index panel_stride(index k) { return k * 16; }
+    static constexpr index panel_stride(index k) { return offset(k); }
+    static constexpr index offset(index k) { return k * 16; }
     const float* data;
     DFLASH_CPU_INLINE v16 at(index k) const { return load(data + k * 16); }
 };
@@ -19,7 +20,8 @@ struct panel_f32 {
 struct panel_bf16 {
     static constexpr bool paired = true;
     using element = std::uint32_t;
-    static constexpr index panel_stride(index k) { return (k + 1) / 2 * 16; }
+    static constexpr index panel_stride(index k) { return offset(k + 1); }
+    static constexpr index offset(index k) { return k / 2 * 16; }
     const std::uint32_t* data;
     DFLASH_CPU_INLINE w16 words(index k) const { return load_words(data + k / 2 * 16); }
     static DFLASH_CPU_INLINE v16 high(w16 a) { return bf16_high(a); }
@@ -29,7 +31,8 @@ struct panel_bf16 {
 struct panel_f16 {
     static constexpr bool paired = true;
     using element = std::uint32_t;
-    static constexpr index panel_stride(index k) { return (k + 1) / 2 * 16; }
+    static constexpr index panel_stride(index k) { return offset(k + 1); }
+    static constexpr index offset(index k) { return k / 2 * 16; }
     const std::uint32_t* data;
     DFLASH_CPU_INLINE w16 words(index k) const { return load_words(data + k / 2 * 16); }
     static DFLASH_CPU_INLINE v16 high(w16 a) { return f16_high(a); }
@@ -53,18 +56,32 @@ struct last_columns_f32 {
     DFLASH_CPU_INLINE v16 at(index k) const { return load_part(data + k * stride, count); }
 };
 
+/// What to fetch while a tile is worked on: one cache line of each stream per step of k. Changes nothing but time.
+struct fetch_ahead {
+    const std::byte* first;
+    const std::byte* second;
+    DFLASH_CPU_INLINE void at(index step) const {
+        __builtin_prefetch(first + step * 64, 0, 2);
+        __builtin_prefetch(second + step * 64, 0, 2);
+    }
+};
+struct fetch_nothing {
+    DFLASH_CPU_INLINE void at(index) const {}
+};
+
 // ---- one tile
 // ------------------------------------------------------------------------------------------------------------
 
 /// acc[r][p] = fma(w[p][k], x[r][k], acc[r][p]) for k = first .. last - 1, ascending. In pairs, first is even.
-template <class Source, std::size_t Rows, std::size_t Panels>
+template <class Source, class Fetch, std::size_t Rows, std::size_t Panels>
 DFLASH_CPU_INLINE void chain(const Source (&w)[Panels], const float* x, index x_stride, index first, index last,
-                             v16 (&acc)[Rows][Panels]) {
+                             const Fetch& fetch, v16 (&acc)[Rows][Panels]) {
     if constexpr (Source::paired) {
         index k = first;
         for (; k + 1 < last; k += 2) {
             v16 high[Panels];
             v16 low[Panels];
+            fetch.at((k - first) / 2);
             DFLASH_CPU_UNROLL
             for (index p = 0; p < index{Panels}; ++p) {
                 const w16 words = w[p].words(k);
@@ -98,6 +115,7 @@ DFLASH_CPU_INLINE void chain(const Source (&w)[Panels], const float* x, index x_
     } else {
         for (index k = first; k < last; ++k) {
             v16 row[Panels];
+            fetch.at(k - first);
             DFLASH_CPU_UNROLL
             for (index p = 0; p < index{Panels}; ++p) {
                 row[p] = w[p].at(k);
@@ -114,15 +132,32 @@ DFLASH_CPU_INLINE void chain(const Source (&w)[Panels], const float* x, index x_
     }
 }
 
-/// One chunk of one tile, added to the totals. total: row r, panel p at total + r * total_stride + p * 16.
+/// One chunk of k for one group of panels and all rows: total += x w^T over first .. last - 1.
+template <class Source>
+struct chunk_job {
+    const typename Source::element* w;      // panel p at w + p * panel_stride
+    const typename Source::element* ahead;  // where the next chunk of panel 0 lies, to be fetched meanwhile
+    index panel_stride;
+    index panels;
+    const float* x;  // row r at x + r * x_stride, from element `first` on
+    index x_stride;
+    index rows;
+    index first;
+    index last;
+    float* total;  // row r, panel p at total + r * total_stride + p * 16
+    index total_stride;
+};
+
+/// The tile of rows `row` .. and panels `panel` ..; `turn` counts the tiles that read the same panels.
 template <class Source, std::size_t Rows, std::size_t Panels>
-void chunk_tile(const typename Source::element* w, index panel_stride, index panels, const float* x, index x_stride,
-                index first, index last, float* total, index total_stride) {
+void chunk_tile(const chunk_job<Source>& job, index panel, index row, index turn) {
     Source source[Panels];
+    const index panels = job.panels - panel;
+    const typename Source::element* w = job.w + panel * job.panel_stride;
     DFLASH_CPU_UNROLL
     for (index p = 0; p < index{Panels}; ++p) {
         // A tile that reaches past the last panel repeats it: one tile shape serves all, and the copies go nowhere.
-        source[p].data = w + (p < panels ? p : panels - 1) * panel_stride;
+        source[p].data = w + (p < panels ? p : panels - 1) * job.panel_stride;
     }
     v16 acc[Rows][Panels];
     DFLASH_CPU_UNROLL
@@ -132,64 +167,63 @@ void chunk_tile(const typename Source::element* w, index panel_stride, index pan
             acc[r][p] = zero();
         }
     }
-    chain<Source, Rows, Panels>(source, x, x_stride, first, last, acc);
+    const float* x = job.x + row * job.x_stride - job.first;
+    if constexpr (static_cast<int>(Rows) == tile_rows) {
+        // Many rows keep a core busy for so long that the hardware does not look ahead far enough by itself. The tiles
+        // of a group share the work: each fetches another panel of the next chunk, a lone one fetches two.
+        const index mine = (std::min)(panel + turn, panel + index{Panels} - 1);
+        const index other = job.rows < 2 * tile_rows ? panel + index{Panels} - 1 : mine;
+        const fetch_ahead fetch = {reinterpret_cast<const std::byte*>(job.ahead + mine * job.panel_stride),
+                                   reinterpret_cast<const std::byte*>(job.ahead + other * job.panel_stride)};
+        chain(source, x, job.x_stride, job.first, job.last, fetch, acc);
+    } else {
+        chain(source, x, job.x_stride, job.first, job.last, fetch_nothing{}, acc);
+    }
     DFLASH_CPU_UNROLL
     for (index r = 0; r < index{Rows}; ++r) {
         DFLASH_CPU_UNROLL
         for (index p = 0; p < index{Panels}; ++p) {
             if (p < panels) {
-                float* t = total + r * total_stride + p * 16;
+                float* t = job.total + (row + r) * job.total_stride + (panel + p) * 16;
                 store(t, add(load(t), acc[r][p]));
             }
         }
     }
 }
 
-/// All panels of a group for `Rows` rows.
+/// All panels for `Rows` rows from `row` on.
 template <class Source, std::size_t Rows>
-void chunk_rows(const typename Source::element* w, index panel_stride, index panels, const float* x, index x_stride,
-                index first, index last, float* total, index total_stride) {
+void chunk_rows(const chunk_job<Source>& job, index row) {
     constexpr int step = tile_panels(static_cast<int>(Rows));
-    for (index p = 0; p < panels; p += step) {
-        chunk_tile<Source, Rows, step>(w + p * panel_stride, panel_stride, panels - p, x, x_stride, first, last,
-                                       total + p * 16, total_stride);
+    for (index p = 0; p < job.panels; p += step) {
+        chunk_tile<Source, Rows, step>(job, p, row, 0);
     }
 }
 
-/// total(m, panels * 16) += the chunk first .. last - 1 of x w^T, for one group of panels.
 template <class Source>
-void chunk_group(const typename Source::element* w, index panel_stride, index panels, const float* x, index x_stride,
-                 index rows, index first, index last, float* total, index total_stride) {
+void chunk_group(const chunk_job<Source>& job) {
     constexpr int step = tile_panels(tile_rows);
-    const index full = rows / tile_rows * tile_rows;
-    for (index p = 0; p < panels; p += step) {
+    const index full = job.rows / tile_rows * tile_rows;
+    for (index p = 0; p < job.panels; p += step) {
         for (index r = 0; r < full; r += tile_rows) {
-            chunk_tile<Source, tile_rows, step>(w + p * panel_stride, panel_stride, panels - p, x + r * x_stride,
-                                                x_stride, first, last, total + r * total_stride + p * 16, total_stride);
+            chunk_tile<Source, tile_rows, step>(job, p, r, r / tile_rows);
         }
     }
     index r = full;
-    while (r < rows) {
-        const float* xr = x + r * x_stride;
-        float* tr = total + r * total_stride;
-        index done = 0;
-        if constexpr (tile_rows > 4) {
-            if (rows - r >= 4) {
-                chunk_rows<Source, 4>(w, panel_stride, panels, xr, x_stride, first, last, tr, total_stride);
-                done = 4;
-            }
+    if constexpr (tile_rows > 4) {
+        if (job.rows - r >= 4) {
+            chunk_rows<Source, 4>(job, r);
+            r += 4;
         }
-        if constexpr (tile_rows > 2) {
-            if (done == 0 && rows - r >= 2) {
-                chunk_rows<Source, 2>(w, panel_stride, panels, xr, x_stride, first, last, tr, total_stride);
-                done = 2;
-            }
+    }
+    if constexpr (tile_rows > 2) {
+        if (job.rows - r >= 2) {
+            chunk_rows<Source, 2>(job, r);
+            r += 2;
         }
-        if (done == 0) {
-            chunk_rows<Source, 1>(w, panel_stride, panels, xr, x_stride, first, last, tr, total_stride);
-            done = 1;
-        }
-        r += done;
+    }
+    if (r < job.rows) {
+        chunk_rows<Source, 1>(job, r);
     }
 }
 
@@ -216,8 +250,10 @@ void linear_panels(const linear_job& job, index first_panel, index last_panel) {
                 store(total + i, zero());
             }
             for (index k = 0; k < job.k; k += numerics::dot_chunk) {
-                chunk_group<Source>(w, panel_stride, panels, x, job.x_stride, rows, k,
-                                    (std::min)(k + numerics::dot_chunk, job.k), total, total_stride);
+                const index next = k + numerics::dot_chunk;
+                const auto* ahead = next < job.k ? w + Source::offset(next) : w + group_panels * panel_stride;
+                chunk_group<Source>({w, ahead, panel_stride, panels, x + k / numerics::dot_chunk * job.x_chunk_stride,
+                                     job.x_stride, rows, k, (std::min)(next, job.k), total, total_stride});
             }
             for (index p = 0; p < panels; ++p) {
                 const index o = (panel + p) * 16;
