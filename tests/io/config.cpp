@@ -145,7 +145,6 @@ TEST_CASE("keys that change the mathematics are refused by name, their neutral v
                                                                {"input_embedding_scale", 2.0},
                                                                {"no_rope_layers", json::array({1})}};
     for (const auto& [key, value] : refused) {
-        CAPTURE(key);
         tiny_pair p;
         p.target_config[key] = value;
         CHECK(contains(p.target_refusal(), std::string("config.json: ") + key + ": got "));

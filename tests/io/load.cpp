@@ -43,9 +43,9 @@ void check_layer(const layer_weights& layer, std::vector<made_tensor>& in, const
         {"self_attn.k_norm.weight", &layer.k_norm},    {"post_attention_layernorm.weight", &layer.post_norm},
         {"mlp.gate_proj.weight", &layer.gate},         {"mlp.up_proj.weight", &layer.up},
         {"mlp.down_proj.weight", &layer.down}};
-    for (const auto& [name, view] : roles) {
-        CAPTURE(name);
-        CHECK(first(*view) == number_of(in, prefix + name));
+    for (const auto& role : roles) {
+        CAPTURE(role.first);
+        CHECK(first(*role.second) == number_of(in, prefix + role.first));
     }
     CHECK(layer.q_bias.empty());
     CHECK(layer.o_bias.empty());
