@@ -87,6 +87,6 @@ dflash_write_includes("${DFLASH_GENERATED}/all_headers_reversed.hpp" ${headers})
 # dflash_manners_test(<name> <list of dialects> <command...>): how the headers behave, not what they compute.
 function(dflash_manners_test name dialects)
   add_test(NAME ${name} COMMAND ${ARGN})
-  set_tests_properties(${name} PROPERTIES LABELS manners TIMEOUT 600
+  set_tests_properties(${name} PROPERTIES LABELS manners TIMEOUT 1800
                        ENVIRONMENT "WARNINGS=${DFLASH_WARNINGS_TEXT};DIALECTS=${PROJECT_BINARY_DIR}/tests/${dialects}.txt")
 endfunction()
