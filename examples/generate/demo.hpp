@@ -1,4 +1,4 @@
-// The demo: two problems that are easy to draft, with their answers checked, and one text that is hard to draft.
+// The demo: two problems that are easier to draft, with their answers checked, and one text that is hard to draft.
 #pragma once
 
 #include <algorithm>
@@ -50,10 +50,8 @@ public:
         open("worked-problems");
         choose_threads(demo_problems[0].question);
         legend();
-        bool right = true;
-        for (const demo_problem& problem : demo_problems) {
-            right = solve(problem) && right;
-        }
+        bool right = solve(demo_problems[0], true);
+        right = solve(demo_problems[1], false) && right;
         heading("prose-and-code: text that is hard to draft, for comparison");
         open("prose-and-code");
         choose_threads(demo_prose);
@@ -130,7 +128,8 @@ private:
         return ends;
     }
 
-    bool solve(const demo_problem& problem) {
+    /// The solution, its answer checked, and the table (`whole`) or the gist of it in a line.
+    bool solve(const demo_problem& problem, bool whole) {
         out_.write("\n");
         out_.write(problem.question, style::strong);
         const std::vector<token_id> prompt = words_->encode(problem.question);
@@ -146,8 +145,12 @@ private:
                    (right ? out_.styled("correct", style::good)
                           : out_.styled(joined("wrong: it is ", problem.answer), style::bad)) +
                    '\n');
-        print_table(out_, both.speculative, models_->block_size(), false, &both);
-        show_serial(prompt, ends, both);
+        if (whole) {
+            print_table(out_, both.speculative, models_->block_size(), false, &both);
+            show_serial(prompt, ends, both);
+        } else {
+            print_line(out_, both);
+        }
         return right && both.identical && shown.tokens == both.serial.result.tokens;
     }
 

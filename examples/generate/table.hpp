@@ -81,6 +81,16 @@ inline void print_bars(terminal& out, const decode_stats& stats) {
     }
 }
 
+/// The gist of the table.
+inline void print_line(terminal& out, const comparison& both) {
+    const decode_stats& stats = both.speculative.result.stats;
+    out.write(joined("  ", stats.tokens, " tokens in ", stats.rounds, " rounds, mean acceptance ",
+                     fixed(stats.mean_acceptance_length(), 2), ", ", fixed(both.speculative.tokens_per_second(), 0),
+                     " tokens per second against ", fixed(both.serial.tokens_per_second(), 0), ", ratio ",
+                     fixed(both.ratio(), 2), "\n  outputs identical: "));
+    out.write(both.identical ? "yes\n" : "no\n", both.identical ? style::good : style::bad);
+}
+
 /// The table of a run, with that of serial decoding beside it after a comparison (`both` may be null).
 inline void print_table(terminal& out, const timed_result& run, index block_size, bool serial, const comparison* both) {
     const decode_stats& stats = run.result.stats;

@@ -10,8 +10,8 @@ int main(int argc, char** argv) {
     const std::string folder = argc > 1 ? argv[1] : "examples/models/worked-problems";
     try {
         dflash::model_pair<dflash::default_backend> pair(folder + "/target", folder + "/draft");
-        const std::vector<dflash::token_id> prompt = {124, 4,   116, 114, 21, 4,
-                                                      117, 117, 117, 110, 3};  // Add 53 and 666.
+        // Add 53 and 666.
+        const std::vector<dflash::token_id> prompt = {124, 4, 116, 114, 21, 4, 117, 117, 117, 110, 3};
         const dflash::generation_result result = pair.generate(prompt);
         for (const dflash::token_id token : result.tokens) {
             std::printf("%d ", token);

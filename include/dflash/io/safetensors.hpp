@@ -383,7 +383,8 @@ public:
             append_json_string(header, e.name);
             header += ":{\"dtype\":\"F32\",\"shape\":[";
             for (std::size_t i = 0; i < e.shape.size(); ++i) {
-                header += (i == 0 ? "" : ",") + std::to_string(e.shape[i]);
+                header += i == 0 ? "" : ",";
+                header += std::to_string(e.shape[i]);
             }
             header += "],\"data_offsets\":[" + std::to_string(e.begin) + "," + std::to_string(e.end) + "]}";
         }
