@@ -230,3 +230,57 @@ TEST_CASE("a row that sees nothing is a broken contract") {
     CHECK_THROWS_AS(attend(q, k, k, 3, [](index) { return false; }), dflash::contract_error);
     CHECK_THROWS_AS(attend(q, k, k, 0, [](index) { return true; }), dflash::contract_error);
 }
+
+TEST_CASE("attention_weights are the shares of the values in attend_row, at every chunk edge and under a mask") {
+    const std::vector<float> q = noise(head_dim, 23, 4.0F);
+    const rows k{noise(head_dim * 600, 24, 2.0F)};
+    const rows v{noise(head_dim * 600, 25)};
+    for (const index keys : {1, 7, 255, 256, 257, 513, 600}) {
+        const auto sees = [](index j) { return j % 5 != 3; };
+        std::vector<float> weights(static_cast<std::size_t>(keys), -7.0F);
+        dflash::numerics::attention_weights(
+            q.data(), attention_scale(head_dim), head_dim, keys, [&](index j) { return k(j); }, sees, weights.data());
+
+        double sum = 0.0;
+        std::vector<double> joined(head_dim, 0.0);
+        for (index j = 0; j < keys; ++j) {
+            const auto weight = static_cast<double>(weights[static_cast<std::size_t>(j)]);
+            REQUIRE((sees(j) ? weight >= 0.0 : weight == 0.0));
+            sum += weight;
+            for (std::size_t d = 0; d < joined.size(); ++d) {
+                joined[d] += weight * static_cast<double>(v(j)[d]);
+            }
+        }
+        CHECK(std::fabs(sum - 1.0) < 1e-6);
+        const std::vector<float> out = attend(q, k, v, keys, sees);
+        for (std::size_t d = 0; d < joined.size(); ++d) {
+            REQUIRE(std::fabs(joined[d] - static_cast<double>(out[d])) < 2e-6);
+        }
+
+        // The bits: what attend_row returns when the value of one key is 1 and all others are 0.
+        for (index first = 0; first < keys; first += head_dim) {
+            rows hot{std::vector<float>(static_cast<std::size_t>(keys * head_dim), 0.0F)};
+            const index count = (std::min)(head_dim, keys - first);
+            for (index i = 0; i < count; ++i) {
+                hot.data[static_cast<std::size_t>((first + i) * head_dim + i)] = 1.0F;
+            }
+            const std::vector<float> shares = attend(q, k, hot, keys, sees);
+            for (index i = 0; i < count; ++i) {
+                REQUIRE(same(shares[static_cast<std::size_t>(i)], weights[static_cast<std::size_t>(first + i)]));
+            }
+        }
+    }
+}
+
+TEST_CASE("attention_weights of scores a multiple of ln 2 are fractions") {
+    // Scores 2 ln 2, 0, ln 2: weights 4, 1, 2 of 7.
+    const float ln2 = 0x1.62e430p-1F;
+    const float q[2] = {ln2, 0.0F};
+    const float keys[3][2] = {{2.0F, 5.0F}, {0.0F, -3.0F}, {1.0F, 0.5F}};
+    float weights[3] = {};
+    dflash::numerics::attention_weights(
+        q, 1.0F, 2, 3, [&](index j) { return keys[j]; }, [](index) { return true; }, weights);
+    CHECK(weights[0] == 4.0F / 7.0F);
+    CHECK(weights[1] == 1.0F / 7.0F);
+    CHECK(weights[2] == 2.0F / 7.0F);
+}

@@ -28,17 +28,10 @@ struct scaled_row {
     DFLASH_HD float operator()(index i) const { return data[i] * scale; }
 };
 
-}  // namespace detail
-
-/// out = softmax(scale q.k) v over the visible positions.
-///
-/// `key(j)` and `value(j)` return the row of logical position j (head_dim floats) and are called for visible j only;
-/// `visible(j)` says whether this query sees position j. Rows of invisible positions are never read. At least one
-/// position must be visible (contract_error in checked builds; otherwise out is all +0). out overlaps nothing.
-/// Shapes: q (e), out (e).
+/// attend_row with values of a width of their own: `value(j)[d]` is element d of row j, d < value_dim.
 template <class KeyRow, class ValueRow, class Visible>
-void attend_row(const float* q, float scale, index head_dim, index keys, KeyRow key, ValueRow value, Visible visible,
-                float* out) {
+void attend_row_of(const float* q, float scale, index head_dim, index value_dim, index keys, KeyRow key, ValueRow value,
+                   Visible visible, float* out) {
     static_assert(key_chunk == sum_chunk, "the lanes of a chunk's sum are counted from the chunk's first position");
     float m = 0.0F;
     float l = 0.0F;
@@ -70,7 +63,7 @@ void attend_row(const float* q, float scale, index head_dim, index keys, KeyRow 
         const float top = !started || m_c > m ? m_c : m;
         const float a = started ? exp(m - top) : 0.0F;
         const float b = exp(m_c - top);
-        for (index d = 0; d < head_dim; ++d) {
+        for (index d = 0; d < value_dim; ++d) {
             float chain = 0.0F;
             for (index i = 0; i < count; ++i) {
                 if (seen[i]) {
@@ -85,9 +78,41 @@ void attend_row(const float* q, float scale, index head_dim, index keys, KeyRow 
         started = true;
     }
     DFLASH_EXPECTS(started, "attend_row: got 0 visible keys of ", keys, ", needs at least 1");
-    for (index d = 0; d < head_dim; ++d) {
+    for (index d = 0; d < value_dim; ++d) {
         out[d] = started ? divide(out[d], l) : 0.0F;
     }
+}
+
+/// The value row that is 1 at its own key and 0 elsewhere.
+struct one_hot {
+    index hot;
+    DFLASH_HD float operator[](index d) const { return d == hot ? 1.0F : 0.0F; }
+};
+
+}  // namespace detail
+
+/// out = softmax(scale q.k) v over the visible positions.
+///
+/// `key(j)` and `value(j)` return the row of logical position j (head_dim floats) and are called for visible j only;
+/// `visible(j)` says whether this query sees position j. Rows of invisible positions are never read. At least one
+/// position must be visible (contract_error in checked builds; otherwise out is all +0). out overlaps nothing.
+/// Shapes: q (e), out (e).
+template <class KeyRow, class ValueRow, class Visible>
+void attend_row(const float* q, float scale, index head_dim, index keys, KeyRow key, ValueRow value, Visible visible,
+                float* out) {
+    detail::attend_row_of(q, scale, head_dim, head_dim, keys, key, value, visible, out);
+}
+
+/// weights[j] is how much of value row j is in the result of attend_row; +0 where this query does not see j.
+///
+/// No second formula: it is attend_row itself over values that are 1 at one key and 0 at the others, so its bits are
+/// the specification's. For looking at, not for speed: keys * keys steps. Shapes: q (e), weights (keys). `key` and
+/// `visible` as for attend_row.
+template <class KeyRow, class Visible>
+void attention_weights(const float* q, float scale, index head_dim, index keys, KeyRow key, Visible visible,
+                       float* weights) {
+    detail::attend_row_of(
+        q, scale, head_dim, keys, keys, key, [](index j) { return detail::one_hot{j}; }, visible, weights);
 }
 
 }  // namespace numerics
