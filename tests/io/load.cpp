@@ -256,6 +256,20 @@ TEST_CASE("the head is what the flag and the file say together") {
     }
 }
 
+TEST_CASE("a pair is its target and the draft read against it") {
+    tiny_pair p;
+    p.write();
+    const dflash::io::pair_checkpoint pair = dflash::io::load_pair(p.target_folder(), p.draft_folder(), {false, 20});
+    CHECK(first(pair.target.weights.norm) == number_of(p.target_tensors, "model.norm.weight"));
+    CHECK(first(pair.draft.weights.norm) == number_of(p.draft_tensors, "norm.weight"));
+    CHECK(pair.target.shape.max_positions == 20);
+    CHECK(pair.draft.shape.max_positions == 20);
+    p.draft_config["num_target_layers"] = 8;
+    p.write();
+    CHECK_THROWS_AS(static_cast<void>(dflash::io::load_pair(p.target_folder(), p.draft_folder())),
+                    dflash::config_error);
+}
+
 TEST_CASE("a draft with a head or an embedding of its own is refused by name") {
     for (const char* name : {"lm_head.weight", "embed_tokens.weight", "model.embed_tokens.weight"}) {
         tiny_pair p;
