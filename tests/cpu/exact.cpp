@@ -61,7 +61,8 @@ TEST_CASE("threads") {
 TEST_CASE("empty calls and copies of the object") {
     const exact ops(exact_options{2, isa::scalar});
     const exact copy = ops;
-    exact moved = std::move(exact(ops));
+    exact source(ops);
+    exact moved = std::move(source);
     CHECK(copy.threads() == 2);
     CHECK(moved.instruction_set() == isa::scalar);
     moved = copy;
