@@ -57,17 +57,16 @@ struct trial {
 
     [[nodiscard]] std::string text() const {
         std::string ends = ", stop";
-        for (const token_id t : limits.stop_tokens) {
-            ends += " " + std::to_string(t);
+        for (const token_id stop : limits.stop_tokens) {
+            ends += detail::text(" ", stop);
         }
         for (const auto& sequence : limits.stop_sequences) {
-            ends += " [" + std::to_string(sequence.front()) + " ..]";
+            ends += detail::text(" [", sequence.front(), " ..]");
         }
-        return " (prompt of " + std::to_string(prompt.size()) + ", block " + std::to_string(block) + ", budget " +
-               std::to_string(limits.max_new_tokens) + ", drafts " + std::to_string(static_cast<int>(kind)) + " slot " +
-               std::to_string(slot) + " seed " + std::to_string(seed) + ends + ", context " +
-               std::to_string(limits.context_limit) + ", chunk " + std::to_string(limits.prefill_chunk) +
-               ", drafter holds " + std::to_string(drafter_positions) + ")";
+        return detail::text(" (prompt of ", prompt.size(), ", block ", block, ", budget ", limits.max_new_tokens,
+                            ", drafts ", static_cast<int>(kind), " slot ", slot, " seed ", seed, ends, ", context ",
+                            limits.context_limit, ", chunk ", limits.prefill_chunk, ", drafter holds ",
+                            drafter_positions, ")");
     }
 };
 
@@ -574,7 +573,7 @@ private:
     static std::string list(std::span<const token_id> tokens) {
         std::string out;
         for (const token_id t : tokens) {
-            out += (out.empty() ? "" : " ") + std::to_string(t);
+            out += detail::text(out.empty() ? "" : " ", t);
         }
         return out;
     }
@@ -705,8 +704,8 @@ private:
                                            meets ? s.expected.tokens.begin() + before : s.expected.tokens.end());
         check(seen == should, property::not_finite, t, "with a bad row for position ", at, " the callback saw [",
               list(seen), "], should be [", list(should), "]");
-        check(!meets || message.find("position " + std::to_string(at) + " ") != std::string::npos, property::not_finite,
-              t, "the error says: ", message);
+        check(!meets || message.find(detail::text("position ", at, " ")) != std::string::npos, property::not_finite, t,
+              "the error says: ", message);
         // With the row mended the run goes on as if nothing had happened.
         s.seen.bad.clear();
         if (before > 0) {
