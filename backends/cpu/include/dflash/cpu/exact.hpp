@@ -12,6 +12,7 @@
 #include <dflash/cache/contiguous.hpp>
 #include <dflash/concepts/attention.hpp>
 #include <dflash/concepts/ops.hpp>
+#include <dflash/cpu/interleave.hpp>
 #include <dflash/cpu/kernels.hpp>
 #include <dflash/cpu/packing.hpp>
 #include <dflash/cpu/parallel.hpp>
@@ -105,15 +106,13 @@ public:
         if (y.empty()) {
             return;
         }
-        detail::linear_job job = {w.data(), w.type(),   w.bias(), x.data(), x.stride(), numerics::dot_chunk,
+        detail::linear_job job = {w.data(), w.type(),   w.bias(), x.data(), numerics::dot_chunk,
                                   y.data(), y.stride(), x.rows(), w.cols(), w.rows()};
-        if (x.rows() >= packed_rows) {
-            job.x = chunked_copy(x);
-            job.x_stride = numerics::dot_chunk;
-            job.x_chunk_stride = x.rows() * numerics::dot_chunk;
+        if (x.rows() > 1) {
+            arrange(x, job);
         }
-        const index group = kernels_->group_panels;
-        const index share = (w.panels() + threads() * 8 - 1) / (threads() * 8);
+        const index group = kernels_->max_group;
+        const index share = (w.panels() + index{8} * threads() - 1) / (index{8} * threads());
         parallel_for(threads(), w.panels(), (share + group - 1) / group * group, x.rows() * w.cols() * w.rows(),
                      [&](index first, index last, int) { kernels_->linear(job, first, last); });
     }
@@ -267,22 +266,23 @@ private:
         return (n + detail::column_block - 1) / detail::column_block;
     }
 
-    /// Rows from which on a copy of x pays: rows that lie far apart, by a power of two, evict each other from the
-    /// cache.
-    static constexpr index packed_rows = 5;
-
-    /// x as (chunks, rows, 128).
-    [[nodiscard]] const float* chunked_copy(matrix_view<const float> x) const {
+    /// A copy of x in the kernels' order: (chunks of 128, tiles of rows, 128, rows of the tile).
+    void arrange(matrix_view<const float> x, detail::linear_job& job) const {
+        const index full = x.rows() / kernels_->tile_rows * kernels_->tile_rows;
+        const index padded = full == x.rows() ? full : full + kernels_->tile_for(x.rows() - full);
         const index chunks = (x.cols() + numerics::dot_chunk - 1) / numerics::dot_chunk;
-        float* copy = workspace(chunks * x.rows() * numerics::dot_chunk);
+        float* copy = workspace(chunks * padded * numerics::dot_chunk);
+        job.x = copy;
+        job.x_chunk_stride = padded * numerics::dot_chunk;
         for (index c = 0; c < chunks; ++c) {
             const index first = c * numerics::dot_chunk;
             const index count = (std::min)(numerics::dot_chunk, x.cols() - first);
-            for (index r = 0; r < x.rows(); ++r) {
-                std::copy_n(x.data() + r * x.stride() + first, count, copy + (c * x.rows() + r) * numerics::dot_chunk);
+            for (index row = 0; row < x.rows(); row += kernels_->tile_rows) {
+                const index width = (std::min)(kernels_->tile_rows, padded - row);
+                interleave(x.data() + row * x.stride() + first, x.stride(), (std::min)(width, x.rows() - row), count,
+                           copy + (c * padded + row) * numerics::dot_chunk, width);
             }
         }
-        return copy;
     }
 
     void norm(matrix_view<const float> x, const vector_weights& w, float eps, matrix_view<float> y, index heads) const {

@@ -9,6 +9,7 @@
 #include <limits>
 
 #include <dflash/concepts/attention.hpp>
+#include <dflash/cpu/interleave.hpp>
 #include <dflash/cpu/isa.hpp>
 #include <dflash/numerics/attention.hpp>
 #include <dflash/numerics/convert.hpp>
@@ -42,8 +43,7 @@ struct linear_job {
     const void* weights;  // panels of 16 outputs: (k, 16) floats, or (k/2, 16) words of two 16-bit elements
     dtype type;
     const float* bias;  // padded to whole panels, or null
-    const float* x;     // row r, chunk c of 128 elements at x + r * x_stride + c * x_chunk_stride
-    index x_stride;
+    const float* x;     // chunks of 128 elements, each: tiles of rows, each (128, rows of the tile)
     index x_chunk_stride;
     float* y;  // (rows, n)
     index y_stride;
@@ -116,13 +116,14 @@ struct kernel_table {
     void (*silu_mul)(const silu_job&, index first, index last);
     void (*add)(const add_job&, index first, index last);
     void (*attend)(const attend_job&, index first, index last, float* scratch);
-    index group_panels;  ///< pieces of a linear job should be multiples of this
-    index tile_rows;     ///< query vectors of an attend item
+    index max_group;                    ///< pieces of a linear job should be multiples of this
+    index tile_rows;                    ///< query vectors of an attend item
+    index (*tile_for)(index) noexcept;  ///< rows of the tile that takes so many remaining rows
 };
 
 /// Floats of scratch that one thread needs for attend.
 [[nodiscard]] constexpr index attend_scratch(index head_dim, index tile_rows) noexcept {
-    return 3 * tile_rows * ((head_dim + 15) / 16 * 16);
+    return 3 * tile_rows * ((head_dim + numerics::dot_chunk - 1) / numerics::dot_chunk * numerics::dot_chunk);
 }
 
 }  // namespace detail

@@ -10,14 +10,16 @@ struct attend_tile {
     float m[tile_rows];
     float l[tile_rows];
     bool started[tile_rows];
-    float* q;    // (count, e) scaled queries
-    float* o;    // (count, e16) joined outputs
-    float* o_c;  // (count, e16) outputs of the current chunk
+    index width;  // vectors, rounded up to a tile
+    float* q;     // scaled queries in the order of linear: (chunks of 128, 128, width)
+    float* o;     // (count, e16) joined outputs
+    float* o_c;   // (count, e16) outputs of the current chunk
 };
 
-/// o_c rows `first_row` .. + Rows: the chains over v continued for j = first .. last - 1 (positions within the chunk).
+/// o_c: the chains over v continued for `count` positions. v: the first row; p: its weights, (positions, width).
 template <std::size_t Rows, std::size_t Panels>
-void value_tile(const float* v, index e, index d, const float* p, index first, index last, float* o_c, index o_stride) {
+void value_tile(const float* v, index e, index d, const float* p, index width, index count, float* o_c,
+                index o_stride) {
     v16 acc[Rows][Panels];
     columns_f32 source[Panels];
     DFLASH_CPU_UNROLL
@@ -29,7 +31,7 @@ void value_tile(const float* v, index e, index d, const float* p, index first, i
             acc[r][c] = load(o_c + r * o_stride + d + c * 16);
         }
     }
-    chain(source, p, numerics::key_chunk, first, last, fetch_nothing{}, acc);
+    chain(source, p, width, count, acc);
     DFLASH_CPU_UNROLL
     for (index r = 0; r < index{Rows}; ++r) {
         DFLASH_CPU_UNROLL
@@ -40,15 +42,16 @@ void value_tile(const float* v, index e, index d, const float* p, index first, i
 }
 
 template <std::size_t Rows>
-void value_rows(const float* v, index e, const float* p, index first, index last, float* o_c, index o_stride) {
+void value_rows(const float* v, index e, const float* p, index width, index count, float* o_c, index o_stride) {
     constexpr int step = tile_panels(static_cast<int>(Rows));
+    constexpr index columns = index{step} * 16;
     index d = 0;
-    for (; d + step * 16 <= e; d += step * 16) {
-        value_tile<Rows, step>(v, e, d, p, first, last, o_c, o_stride);
+    for (; d + columns <= e; d += columns) {
+        value_tile<Rows, step>(v, e, d, p, width, count, o_c, o_stride);
     }
     if constexpr (step > 1) {
         for (; d + 16 <= e; d += 16) {
-            value_tile<Rows, 1>(v, e, d, p, first, last, o_c, o_stride);
+            value_tile<Rows, 1>(v, e, d, p, width, count, o_c, o_stride);
         }
     }
     if (d < e) {
@@ -59,7 +62,7 @@ void value_rows(const float* v, index e, const float* p, index first, index last
         for (index r = 0; r < index{Rows}; ++r) {
             acc[r][0] = load(o_c + r * o_stride + d);
         }
-        chain(source, p, numerics::key_chunk, first, last, fetch_nothing{}, acc);
+        chain(source, p, width, count, acc);
         DFLASH_CPU_UNROLL
         for (index r = 0; r < index{Rows}; ++r) {
             store(o_c + r * o_stride + d, acc[r][0]);
@@ -67,27 +70,18 @@ void value_rows(const float* v, index e, const float* p, index first, index last
     }
 }
 
-/// value_rows for `rows` rows that all see j = first .. last - 1.
-inline void value_group(const float* v, index e, const float* p, index rows, index first, index last, float* o_c,
-                        index o_stride) {
-    index r = 0;
-    while (r < rows) {
-        const float* pr = p + r * numerics::key_chunk;
-        float* or_c = o_c + r * o_stride;
-        if (rows - r >= tile_rows) {
-            value_rows<tile_rows>(v, e, pr, first, last, or_c, o_stride);
-            r += tile_rows;
-        } else if (tile_rows > 4 && rows - r >= 4) {
-            value_rows<(std::min)(tile_rows, 4)>(v, e, pr, first, last, or_c, o_stride);
-            r += 4;
-        } else if (tile_rows > 2 && rows - r >= 2) {
-            value_rows<(std::min)(tile_rows, 2)>(v, e, pr, first, last, or_c, o_stride);
-            r += 2;
-        } else {
-            value_rows<1>(v, e, pr, first, last, or_c, o_stride);
-            r += 1;
+/// value_rows for the smallest tile with room for `rows` rows.
+template <std::size_t Tile = 0>
+void value_group(const float* v, index e, const float* p, index width, index rows, index count, float* o_c,
+                 index o_stride) {
+    constexpr int tile = row_tiles[Tile];
+    if constexpr (tile < tile_rows) {
+        if (rows > tile) {
+            value_group<Tile + 1>(v, e, p, width, rows, count, o_c, o_stride);
+            return;
         }
     }
+    value_rows<tile>(v, e, p, width, count, o_c, o_stride);
 }
 
 inline float exp_scalar(float x) {
@@ -106,7 +100,7 @@ inline void softmax_chunk(float* s, index first, index last, float& m_c, float& 
     for (index i = begin; i < end; i += 16) {
         const index from = (std::min)((std::max)(first - i, index{0}), index{16});
         const index to = (std::min)((std::max)(last - i, from), index{16});
-        top = max(top, keep_lanes(load(s + i), from, to, lowest));
+        top = larger(top, keep_lanes(load(s + i), from, to, lowest));
     }
     m_c = fold_max(top);
     const v16 peak = splat(m_c);
@@ -154,20 +148,21 @@ inline void attend_chunk(attend_tile& tile, const float* keys, const float* valu
     begin = begin / 16 * 16;
     end = (end + 15) / 16 * 16;
 
-    for (index t = 0; t < tile.count; ++t) {
+    // A tile may be wider than the number of vectors; what the rest computes is never looked at.
+    for (index t = 0; t < tile.width; ++t) {
         for (index i = begin / 32 * 32; i < (end + 31) / 32 * 32; i += 16) {
             store(s + t * numerics::key_chunk + i, zero());
         }
     }
     const index panel_stride = panel_f32::panel_stride(e);
-    for (index key = begin; key < end; key += group_panels * 16) {
-        const index panels = (std::min)(index{group_panels}, (end - key) / 16);
+    const index group = group_for(tile.count);
+    for (index key = begin; key < end; key += group * 16) {
+        const index panels = (std::min)(group, (end - key) / 16);
         const float* panel = keys + (chunk + key) / 16 * panel_stride;
         for (index k = 0; k < e; k += numerics::dot_chunk) {
-            const index next = (std::min)(k + numerics::dot_chunk, e);
-            const float* ahead = next < e ? panel + panel_f32::offset(next) : panel + group_panels * panel_stride;
-            chunk_group<panel_f32>(
-                {panel, ahead, panel_stride, panels, tile.q + k, e, tile.count, k, next, s + key, numerics::key_chunk});
+            chunk_group<panel_f32>({panel + panel_f32::offset(k), panel_stride, panels, tile.q + k * tile.width,
+                                    (std::min)(numerics::dot_chunk, e - k), s + key, numerics::key_chunk},
+                                   tile.count);
         }
     }
 
@@ -177,23 +172,28 @@ inline void attend_chunk(attend_tile& tile, const float* keys, const float* valu
         if (range[t].first < range[t].last) {
             softmax_chunk(s + t * numerics::key_chunk, range[t].first, range[t].last, m_c[t], l_c[t]);
         }
-        for (index d = 0; d < o_stride; d += 16) {
-            store(tile.o_c + t * o_stride + d, zero());
-        }
     }
+    for (index i = 0; i < tile.width * o_stride; i += 16) {
+        store(tile.o_c + i, zero());
+    }
+    alignas(64) float p[tile_rows * numerics::key_chunk];
+    interleave(s + begin, numerics::key_chunk, tile.width, end - begin, p + begin * tile.width, tile.width);
 
     // Keys that all vectors see are shared; what lies before and after goes one vector at a time, in the same order.
     const float* v = values + chunk * e;
+    const auto alone = [&](index t, index first, index last) {
+        value_group(v + first * e, e, p + first * tile.width + t, tile.width, 1, last - first, tile.o_c + t * o_stride,
+                    o_stride);
+    };
     const bool shared = common_first < common_last;
     for (index t = 0; t < tile.count; ++t) {
-        value_group(v, e, s + t * numerics::key_chunk, 1, range[t].first, shared ? common_first : range[t].last,
-                    tile.o_c + t * o_stride, o_stride);
+        alone(t, range[t].first, shared ? common_first : range[t].last);
     }
     if (shared) {
-        value_group(v, e, s, tile.count, common_first, common_last, tile.o_c, o_stride);
+        value_group(v + common_first * e, e, p + common_first * tile.width, tile.width, tile.count,
+                    common_last - common_first, tile.o_c, o_stride);
         for (index t = 0; t < tile.count; ++t) {
-            value_group(v, e, s + t * numerics::key_chunk, 1, common_last, range[t].last, tile.o_c + t * o_stride,
-                        o_stride);
+            alone(t, common_last, range[t].last);
         }
     }
 
@@ -234,13 +234,14 @@ inline void attend(const attend_job& job, index first, index last, float* scratc
 
     attend_tile tile;
     tile.q = scratch;
-    tile.o = tile.q + tile_rows * o_stride;
+    tile.o = tile.q + tile_rows * ((e + numerics::dot_chunk - 1) / numerics::dot_chunk * numerics::dot_chunk);
     tile.o_c = tile.o + tile_rows * o_stride;
 
     for (index item = first; item < last; ++item) {
         const index kv_head = item / tiles;
         const index first_vector = item % tiles * tile_rows;
         tile.count = (std::min)(index{tile_rows}, vectors - first_vector);
+        tile.width = tile_for(tile.count);
         index begin = job.length;
         index end = 0;
         for (index t = 0; t < tile.count; ++t) {
@@ -254,7 +255,12 @@ inline void attend(const attend_job& job, index first, index last, float* scratc
             tile.l[t] = 0.0F;
             const float* q = job.q + row * job.q_stride + head * e;
             for (index d = 0; d < e; ++d) {
-                tile.q[t * e + d] = q[d] * job.scale;
+                tile.q[d * tile.width + t] = q[d] * job.scale;
+            }
+        }
+        for (index t = tile.count; t < tile.width; ++t) {
+            for (index d = 0; d < e; ++d) {
+                tile.q[d * tile.width + t] = 0.0F;
             }
         }
         const float* keys = job.keys + kv_head * job.head_stride;

@@ -6,5 +6,5 @@
 #include <dflash/cpu/kernels/rows.inl>
 
 /// The kernels of this instruction set.
-inline constexpr kernel_table table = {&linear,   &rms_norm, &rope,        &silu_mul,
-                                       &add_rows, &attend,   group_panels, tile_rows};
+inline constexpr kernel_table table = {&linear, &rms_norm, &rope,     &silu_mul, &add_rows,
+                                       &attend, max_group, tile_rows, &tile_for};

@@ -8,11 +8,12 @@ struct w16 {
     __m256i a, b;
 };
 
-inline constexpr int tile_rows = 4;
-inline constexpr int group_panels = 4;
+inline constexpr int row_tiles[] = {1, 2, 4, 6};
+inline constexpr int tile_rows = 6;
 constexpr int tile_panels(int rows) {
     return rows > 2 ? 1 : 4 / rows;
 }
+inline constexpr int max_group = 4;
 
 /// All bits set in lanes first .. last - 1 of eight that start at lane `offset`.
 DFLASH_CPU_INLINE __m256i lane_mask(index first, index last, int offset) {
@@ -59,7 +60,7 @@ DFLASH_CPU_INLINE v16 div(v16 x, v16 y) {
 DFLASH_CPU_INLINE v16 fma(v16 x, v16 y, v16 z) {
     return {_mm256_fmadd_ps(x.a, y.a, z.a), _mm256_fmadd_ps(x.b, y.b, z.b)};
 }
-DFLASH_CPU_INLINE v16 max(v16 x, v16 y) {
+DFLASH_CPU_INLINE v16 larger(v16 x, v16 y) {
     return {_mm256_max_ps(x.a, y.a), _mm256_max_ps(x.b, y.b)};
 }
 DFLASH_CPU_INLINE v16 negate(v16 x) {

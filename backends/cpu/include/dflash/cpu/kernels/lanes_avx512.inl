@@ -7,12 +7,13 @@ struct w16 {
     __m512i v;
 };
 
-/// Rows of the largest tile, panels that are worked on together, and panels of a tile with so many rows.
-inline constexpr int tile_rows = 8;
-inline constexpr int group_panels = 4;
+/// Rows a tile may have, and its panels: at least eight chains at a time, and no more than the registers hold.
+inline constexpr int row_tiles[] = {1, 2, 3, 4, 6, 8, 12, 16};
+inline constexpr int tile_rows = 16;
 constexpr int tile_panels(int rows) {
-    return rows > 4 ? 2 : 4;
+    return rows <= 4 ? 4 : (rows <= 12 ? 2 : 1);
 }
+inline constexpr int max_group = 4;
 
 DFLASH_CPU_INLINE __mmask16 first_lanes(index count) {
     return static_cast<__mmask16>((1U << static_cast<unsigned>(count)) - 1U);
@@ -51,7 +52,7 @@ DFLASH_CPU_INLINE v16 div(v16 a, v16 b) {
 DFLASH_CPU_INLINE v16 fma(v16 a, v16 b, v16 c) {
     return {_mm512_fmadd_ps(a.v, b.v, c.v)};
 }
-DFLASH_CPU_INLINE v16 max(v16 a, v16 b) {
+DFLASH_CPU_INLINE v16 larger(v16 a, v16 b) {
     return {_mm512_max_ps(a.v, b.v)};
 }
 DFLASH_CPU_INLINE v16 negate(v16 a) {

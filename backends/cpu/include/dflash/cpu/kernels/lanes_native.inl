@@ -15,11 +15,12 @@ struct w16 {
     const std::uint32_t* p;
 };
 
+inline constexpr int row_tiles[] = {1, 2, 4};
 inline constexpr int tile_rows = 4;
-inline constexpr int group_panels = 4;
 constexpr int tile_panels(int rows) {
-    return rows > 2 ? 1 : 2;
+    return rows > 2 ? 1 : 4 / rows;
 }
+inline constexpr int max_group = 4;
 
 #if defined(__AVX512F__)
 DFLASH_CPU_INLINE __m512 fused(__m512 a, __m512 b, __m512 c) {
@@ -118,7 +119,7 @@ inline v16 div(v16 a, v16 b) {
     }
     return x.packed();
 }
-inline v16 max(v16 a, v16 b) {
+inline v16 larger(v16 a, v16 b) {
     lanes16 x(a);
     const lanes16 y(b);
     for (int i = 0; i < 16; ++i) {

@@ -7,11 +7,12 @@ struct w16 {
     uint32x4_t a, b, c, d;
 };
 
-inline constexpr int tile_rows = 4;
-inline constexpr int group_panels = 4;
+inline constexpr int row_tiles[] = {1, 2, 4, 6};
+inline constexpr int tile_rows = 6;
 constexpr int tile_panels(int rows) {
-    return rows > 2 ? 1 : 2;
+    return rows > 2 ? 1 : 4 / rows;
 }
+inline constexpr int max_group = 4;
 
 /// All bits set in lanes first .. last - 1 of four that start at lane `offset`.
 DFLASH_CPU_INLINE uint32x4_t lane_mask(index first, index last, int offset) {
@@ -66,7 +67,7 @@ DFLASH_CPU_INLINE v16 div(v16 x, v16 y) {
 DFLASH_CPU_INLINE v16 fma(v16 x, v16 y, v16 z) {
     return {vfmaq_f32(z.a, x.a, y.a), vfmaq_f32(z.b, x.b, y.b), vfmaq_f32(z.c, x.c, y.c), vfmaq_f32(z.d, x.d, y.d)};
 }
-DFLASH_CPU_INLINE v16 max(v16 x, v16 y) {
+DFLASH_CPU_INLINE v16 larger(v16 x, v16 y) {
     return {vmaxq_f32(x.a, y.a), vmaxq_f32(x.b, y.b), vmaxq_f32(x.c, y.c), vmaxq_f32(x.d, y.d)};
 }
 DFLASH_CPU_INLINE v16 negate(v16 x) {

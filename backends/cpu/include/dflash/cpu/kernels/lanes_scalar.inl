@@ -8,11 +8,12 @@ struct w16 {
     std::uint32_t v[16];
 };
 
+inline constexpr int row_tiles[] = {1, 2};
 inline constexpr int tile_rows = 2;
-inline constexpr int group_panels = 1;
 constexpr int tile_panels(int) {
     return 1;
 }
+inline constexpr int max_group = 1;
 
 inline v16 splat(float x) {
     v16 r;
@@ -72,7 +73,7 @@ inline v16 fma(v16 a, const v16& b, const v16& c) {
     }
     return a;
 }
-inline v16 max(v16 a, const v16& b) {
+inline v16 larger(v16 a, const v16& b) {
     for (int i = 0; i < 16; ++i) {
         a.v[i] = a.v[i] > b.v[i] ? a.v[i] : b.v[i];
     }

@@ -6,6 +6,16 @@
 // ---- where the lanes come from
 // -----------------------------------------------------------------------------------------
 
+/// Bytes to look ahead, over all streams of a tile.
+inline constexpr index fetch_distance = 4096;
+
+/// Asks for the cache line some way behind p. While a core multiplies, the hardware does not look ahead far enough by
+/// itself. The line may lie behind the array: asking is not reading.
+DFLASH_CPU_INLINE void fetch_line(const void* p, index streams) {
+    const auto address = reinterpret_cast<std::uintptr_t>(p) + static_cast<std::uintptr_t>(fetch_distance / streams);
+    __builtin_prefetch(reinterpret_cast<const void*>(address));
+}
+
 /// Weights or keys in panels: (k, 16) floats.
 struct panel_f32 {
     static constexpr bool paired = false;
@@ -14,6 +24,7 @@ struct panel_f32 {
     static constexpr index offset(index k) { return k * 16; }
     const float* data;
     DFLASH_CPU_INLINE v16 at(index k) const { return load(data + k * 16); }
+    DFLASH_CPU_INLINE void fetch(index k, index streams) const { fetch_line(data + k * 16, streams); }
 };
 
 /// Weights in panels of words: (k/2, 16), element k in the high half, k + 1 in the low half.
@@ -24,6 +35,7 @@ struct panel_bf16 {
     static constexpr index offset(index k) { return k / 2 * 16; }
     const std::uint32_t* data;
     DFLASH_CPU_INLINE w16 words(index k) const { return load_words(data + k / 2 * 16); }
+    DFLASH_CPU_INLINE void fetch(index k, index streams) const { fetch_line(data + k / 2 * 16, streams); }
     static DFLASH_CPU_INLINE v16 high(w16 a) { return bf16_high(a); }
     static DFLASH_CPU_INLINE v16 low(w16 a) { return bf16_low(a); }
 };
@@ -35,6 +47,7 @@ struct panel_f16 {
     static constexpr index offset(index k) { return k / 2 * 16; }
     const std::uint32_t* data;
     DFLASH_CPU_INLINE w16 words(index k) const { return load_words(data + k / 2 * 16); }
+    DFLASH_CPU_INLINE void fetch(index k, index streams) const { fetch_line(data + k / 2 * 16, streams); }
     static DFLASH_CPU_INLINE v16 high(w16 a) { return f16_high(a); }
     static DFLASH_CPU_INLINE v16 low(w16 a) { return f16_low(a); }
 };
@@ -45,6 +58,7 @@ struct columns_f32 {
     const float* data;
     index stride;
     DFLASH_CPU_INLINE v16 at(index k) const { return load(data + k * stride); }
+    DFLASH_CPU_INLINE void fetch(index, index) const {}
 };
 
 /// Fewer than sixteen columns, the last ones of their row: what lies behind them is not read.
@@ -54,103 +68,93 @@ struct last_columns_f32 {
     index stride;
     index count;
     DFLASH_CPU_INLINE v16 at(index k) const { return load_part(data + k * stride, count); }
-};
-
-/// What to fetch while a tile is worked on: one cache line of each stream per step of k. Changes nothing but time.
-struct fetch_ahead {
-    const std::byte* first;
-    const std::byte* second;
-    DFLASH_CPU_INLINE void at(index step) const {
-        __builtin_prefetch(first + step * 64, 0, 2);
-        __builtin_prefetch(second + step * 64, 0, 2);
-    }
-};
-struct fetch_nothing {
-    DFLASH_CPU_INLINE void at(index) const {}
+    DFLASH_CPU_INLINE void fetch(index, index) const {}
 };
 
 // ---- one tile
 // ------------------------------------------------------------------------------------------------------------
 
-/// acc[r][p] = fma(w[p][k], x[r][k], acc[r][p]) for k = first .. last - 1, ascending. In pairs, first is even.
-template <class Source, class Fetch, std::size_t Rows, std::size_t Panels>
-DFLASH_CPU_INLINE void chain(const Source (&w)[Panels], const float* x, index x_stride, index first, index last,
-                             const Fetch& fetch, v16 (&acc)[Rows][Panels]) {
+/// acc[r][p] = fma(w[p][k], x[k][r], acc[r][p]) for k = 0 .. count - 1, ascending. x: row k at x + k * width.
+template <class Source, std::size_t Rows, std::size_t Panels>
+DFLASH_CPU_INLINE void chain(const Source (&w)[Panels], const float* x, index width, index count,
+                             v16 (&acc)[Rows][Panels]) {
     if constexpr (Source::paired) {
-        index k = first;
-        for (; k + 1 < last; k += 2) {
+        index k = 0;
+        for (; k + 1 < count; k += 2) {
             v16 high[Panels];
             v16 low[Panels];
-            fetch.at((k - first) / 2);
             DFLASH_CPU_UNROLL
             for (index p = 0; p < index{Panels}; ++p) {
                 const w16 words = w[p].words(k);
+                w[p].fetch(k, index{Panels});
                 high[p] = Source::high(words);
                 low[p] = Source::low(words);
             }
             DFLASH_CPU_UNROLL
             for (index r = 0; r < index{Rows}; ++r) {
-                const v16 x0 = splat(x[r * x_stride + k]);
+                const v16 x0 = splat(x[r]);
                 DFLASH_CPU_UNROLL
                 for (index p = 0; p < index{Panels}; ++p) {
                     acc[r][p] = fma(high[p], x0, acc[r][p]);
                 }
-                const v16 x1 = splat(x[r * x_stride + k + 1]);
+            }
+            x += width;
+            DFLASH_CPU_UNROLL
+            for (index r = 0; r < index{Rows}; ++r) {
+                const v16 x1 = splat(x[r]);
                 DFLASH_CPU_UNROLL
                 for (index p = 0; p < index{Panels}; ++p) {
                     acc[r][p] = fma(low[p], x1, acc[r][p]);
                 }
             }
+            x += width;
         }
-        if (k < last) {  // an odd end: the low half is no element, and 0 * x would not be nothing for an infinite x
+        if (k < count) {  // an odd end: the low half is no element, and 0 * x would not be nothing for an infinite x
             DFLASH_CPU_UNROLL
             for (index p = 0; p < index{Panels}; ++p) {
                 const v16 high = Source::high(w[p].words(k));
                 DFLASH_CPU_UNROLL
                 for (index r = 0; r < index{Rows}; ++r) {
-                    acc[r][p] = fma(high, splat(x[r * x_stride + k]), acc[r][p]);
+                    acc[r][p] = fma(high, splat(x[r]), acc[r][p]);
                 }
             }
         }
     } else {
-        for (index k = first; k < last; ++k) {
+        for (index k = 0; k < count; ++k) {
             v16 row[Panels];
-            fetch.at(k - first);
             DFLASH_CPU_UNROLL
             for (index p = 0; p < index{Panels}; ++p) {
                 row[p] = w[p].at(k);
+                w[p].fetch(k, index{Panels});
             }
             DFLASH_CPU_UNROLL
             for (index r = 0; r < index{Rows}; ++r) {
-                const v16 xk = splat(x[r * x_stride + k]);
+                const v16 xk = splat(x[r]);
                 DFLASH_CPU_UNROLL
                 for (index p = 0; p < index{Panels}; ++p) {
                     acc[r][p] = fma(row[p], xk, acc[r][p]);
                 }
             }
+            x += width;
         }
     }
 }
 
-/// One chunk of k for one group of panels and all rows: total += x w^T over first .. last - 1.
+/// One chunk of k for one group of panels and all rows: total += x w^T over `count` elements of k.
 template <class Source>
 struct chunk_job {
-    const typename Source::element* w;      // panel p at w + p * panel_stride
-    const typename Source::element* ahead;  // where the next chunk of panel 0 lies, to be fetched meanwhile
+    const typename Source::element* w;  // panel p at w + p * panel_stride
     index panel_stride;
     index panels;
-    const float* x;  // row r at x + r * x_stride, from element `first` on
-    index x_stride;
-    index rows;
-    index first;
-    index last;
+    const float* x;  // tiles of rows one after the other, each (128, rows of the tile)
+    index count;
     float* total;  // row r, panel p at total + r * total_stride + p * 16
     index total_stride;
 };
 
-/// The tile of rows `row` .. and panels `panel` ..; `turn` counts the tiles that read the same panels.
+/// The tile of rows `row` .. and panels `panel` ..
 template <class Source, std::size_t Rows, std::size_t Panels>
-void chunk_tile(const chunk_job<Source>& job, index panel, index row, index turn) {
+void chunk_tile(const chunk_job<Source>& job, index row, index panel) {
     Source source[Panels];
     const index panels = job.panels - panel;
     const typename Source::element* w = job.w + panel * job.panel_stride;
@@ -167,93 +171,93 @@ void chunk_tile(const chunk_job<Source>& job, index panel, index row, index turn
             acc[r][p] = zero();
         }
     }
-    const float* x = job.x + row * job.x_stride - job.first;
-    if constexpr (static_cast<int>(Rows) == tile_rows) {
-        // Many rows keep a core busy for so long that the hardware does not look ahead far enough by itself. The tiles
-        // of a group share the work: each fetches another panel of the next chunk, a lone one fetches two.
-        const index mine = (std::min)(panel + turn, panel + index{Panels} - 1);
-        const index other = job.rows < 2 * tile_rows ? panel + index{Panels} - 1 : mine;
-        const fetch_ahead fetch = {reinterpret_cast<const std::byte*>(job.ahead + mine * job.panel_stride),
-                                   reinterpret_cast<const std::byte*>(job.ahead + other * job.panel_stride)};
-        chain(source, x, job.x_stride, job.first, job.last, fetch, acc);
-    } else {
-        chain(source, x, job.x_stride, job.first, job.last, fetch_nothing{}, acc);
-    }
+    chain(source, job.x + row * numerics::dot_chunk, index{Rows}, job.count, acc);
     DFLASH_CPU_UNROLL
-    for (index r = 0; r < index{Rows}; ++r) {
-        DFLASH_CPU_UNROLL
-        for (index p = 0; p < index{Panels}; ++p) {
-            if (p < panels) {
-                float* t = job.total + (row + r) * job.total_stride + (panel + p) * 16;
-                store(t, add(load(t), acc[r][p]));
+    for (index p = 0; p < index{Panels}; ++p) {
+        if (p < panels) {
+            float* total = job.total + row * job.total_stride + (panel + p) * 16;
+            DFLASH_CPU_UNROLL
+            for (index r = 0; r < index{Rows}; ++r) {
+                store(total, add(load(total), acc[r][p]));
+                total += job.total_stride;
             }
         }
     }
 }
 
-/// All panels for `Rows` rows from `row` on.
-template <class Source, std::size_t Rows>
-void chunk_rows(const chunk_job<Source>& job, index row) {
-    constexpr int step = tile_panels(static_cast<int>(Rows));
-    for (index p = 0; p < job.panels; p += step) {
-        chunk_tile<Source, Rows, step>(job, p, row, 0);
+/// The smallest tile with room for `rows` rows; the largest one when none has.
+constexpr index tile_for(index rows) noexcept {
+    for (const int tile : row_tiles) {
+        if (tile >= rows) {
+            return tile;
+        }
+    }
+    return tile_rows;
+}
+
+/// Rows that a job of `rows` rows reads and writes, the unused ones of its last tile included.
+constexpr index padded_rows(index rows) {
+    const index full = rows / tile_rows * tile_rows;
+    return rows == full ? rows : full + tile_for(rows - full);
+}
+
+/// All panels for one tile of rows, of which at most `rows` are wanted.
+template <class Source, std::size_t Tile = 0>
+void chunk_rows(const chunk_job<Source>& job, index row, index rows) {
+    constexpr int tile = row_tiles[Tile];
+    if constexpr (tile < tile_rows) {
+        if (rows > tile) {
+            chunk_rows<Source, Tile + 1>(job, row, rows);
+            return;
+        }
+    }
+    for (index p = 0; p < job.panels; p += tile_panels(tile)) {
+        chunk_tile<Source, tile, tile_panels(tile)>(job, row, p);
     }
 }
 
 template <class Source>
-void chunk_group(const chunk_job<Source>& job) {
-    constexpr int step = tile_panels(tile_rows);
-    const index full = job.rows / tile_rows * tile_rows;
-    for (index p = 0; p < job.panels; p += step) {
-        for (index r = 0; r < full; r += tile_rows) {
-            chunk_tile<Source, tile_rows, step>(job, p, r, r / tile_rows);
-        }
-    }
-    index r = full;
-    if constexpr (tile_rows > 4) {
-        if (job.rows - r >= 4) {
-            chunk_rows<Source, 4>(job, r);
-            r += 4;
-        }
-    }
-    if constexpr (tile_rows > 2) {
-        if (job.rows - r >= 2) {
-            chunk_rows<Source, 2>(job, r);
-            r += 2;
-        }
-    }
-    if (r < job.rows) {
-        chunk_rows<Source, 1>(job, r);
+void chunk_group(const chunk_job<Source>& job, index rows) {
+    for (index row = 0; row < rows; row += tile_rows) {
+        chunk_rows<Source>(job, row, rows - row);
     }
 }
 
-// ---- the product
-// ---------------------------------------------------------------------------------------------------------
+// ---- the product ---------------------------------------------------------------------------------------------------
 
 /// Rows whose totals are kept at a time: enough that reading the weights again for the next ones costs nothing.
-inline constexpr index block_rows = 128;
+inline constexpr index block_rows = index{8} * tile_rows;
+
+/// Panels that are worked on together. As few as the tiles allow: memory is read in as few streams.
+constexpr index group_for(index rows) {
+    const index left = rows % tile_rows;
+    const index last = left == 0 ? 1 : tile_panels(static_cast<int>(tile_for(left)));
+    return rows < tile_rows ? last : (std::max)(last, index{tile_panels(tile_rows)});
+}
 
 template <class Source>
 void linear_panels(const linear_job& job, index first_panel, index last_panel) {
-    alignas(64) float total[block_rows * group_panels * 16];
-    constexpr index total_stride = group_panels * 16;
+    constexpr index total_stride = index{max_group} * 16;
+    alignas(64) float total[block_rows * total_stride];
     const auto* weights = static_cast<const typename Source::element*>(job.weights);
     const index panel_stride = Source::panel_stride(job.k);
 
     for (index block = 0; block < job.rows; block += block_rows) {
         const index rows = (std::min)(block_rows, job.rows - block);
-        const float* x = job.x + block * job.x_stride;
-        for (index panel = first_panel; panel < last_panel; panel += group_panels) {
-            const index panels = (std::min)(index{group_panels}, last_panel - panel);
+        const index padded = padded_rows(rows);
+        const index group = group_for(rows);
+        const float* x = job.x + block * numerics::dot_chunk;
+        for (index panel = first_panel; panel < last_panel; panel += group) {
+            const index panels = (std::min)(group, last_panel - panel);
             const auto* w = weights + panel * panel_stride;
-            for (index i = 0; i < rows * total_stride; i += 16) {
+            for (index i = 0; i < padded * total_stride; i += 16) {
                 store(total + i, zero());
             }
             for (index k = 0; k < job.k; k += numerics::dot_chunk) {
-                const index next = k + numerics::dot_chunk;
-                const auto* ahead = next < job.k ? w + Source::offset(next) : w + group_panels * panel_stride;
-                chunk_group<Source>({w, ahead, panel_stride, panels, x + k / numerics::dot_chunk * job.x_chunk_stride,
-                                     job.x_stride, rows, k, (std::min)(next, job.k), total, total_stride});
+                chunk_group<Source>(
+                    {w + Source::offset(k), panel_stride, panels, x + k / numerics::dot_chunk * job.x_chunk_stride,
+                     (std::min)(numerics::dot_chunk, job.k - k), total, total_stride},
+                    rows);
             }
             for (index p = 0; p < panels; ++p) {
                 const index o = (panel + p) * 16;
