@@ -182,19 +182,20 @@ public:
     [[nodiscard]] const testing::report& report() const { return report_; }
     [[nodiscard]] index tried() const { return tried_; }
 
+    /// The quick parts first, so that most broken decoders are caught soon.
     const testing::report& everything() {
-        budgets();
-        stops();
-        stop_sequences();
-        contexts();
-        drafter_limits();
-        chunks();
-        other_models();
-        cancels();
-        exceptions();
-        not_finite();
         reuse();
         history();
+        stop_sequences();
+        drafter_limits();
+        cancels();
+        chunks();
+        stops();
+        exceptions();
+        not_finite();
+        other_models();
+        contexts();
+        budgets();
         return report_;
     }
 
