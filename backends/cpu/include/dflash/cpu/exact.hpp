@@ -225,6 +225,11 @@ public:
                            " sees no key of ", call.cache.length());
             seen += keys.last - keys.first;
         }
+        const index vectors = call.queries.rows() * (call.heads / call.kv_heads);
+        const index tiles = (vectors + kernels_->tile_rows - 1) / kernels_->tile_rows;
+        // Fewer passes over the cache, as long as every thread finds work.
+        const index per_item = (std::max)(
+            index{1}, (std::min)(detail::max_tiles_per_item, tiles * call.kv_heads / (2 * index{threads()})));
         const detail::attend_job job = {call.queries.data(),
                                         call.queries.stride(),
                                         call.cache.key_panels(0),
@@ -239,12 +244,12 @@ public:
                                         call.cache.length(),
                                         call.position,
                                         call.mask,
-                                        call.scale};
-        const index vectors = job.rows * (job.heads / job.kv_heads);
-        const index tiles = (vectors + kernels_->tile_rows - 1) / kernels_->tile_rows;
+                                        call.scale,
+                                        per_item};
+        const index items = job.kv_heads * ((tiles + per_item - 1) / per_item);
         const index scratch = detail::attend_scratch(job.head_dim, kernels_->tile_rows);
         float* memory = workspace(scratch * threads());
-        parallel_for(threads(), job.kv_heads * tiles, 1, 2 * seen * job.heads * job.head_dim,
+        parallel_for(threads(), items, 1, 2 * seen * job.heads * job.head_dim,
                      [&](index first, index last, int thread) {
                          kernels_->attend(job, first, last, memory + thread * scratch);
                      });

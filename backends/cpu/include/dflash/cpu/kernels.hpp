@@ -36,6 +36,9 @@ namespace cpu {
 
 namespace detail {
 
+/// Tiles of query vectors that share a pass over the cache.
+inline constexpr index max_tiles_per_item = 4;
+
 /// Columns of one item of an elementwise operation.
 inline constexpr index column_block = 2048;
 
@@ -106,6 +109,7 @@ struct attend_job {
     index position;
     mask_rule mask;
     float scale;
+    index tiles_per_item;  // 1 .. max_tiles_per_item
 };
 
 /// The kernels of one instruction set. Each does the items first .. last - 1 of its job.
@@ -123,7 +127,8 @@ struct kernel_table {
 
 /// Floats of scratch that one thread needs for attend.
 [[nodiscard]] constexpr index attend_scratch(index head_dim, index tile_rows) noexcept {
-    return 3 * tile_rows * ((head_dim + numerics::dot_chunk - 1) / numerics::dot_chunk * numerics::dot_chunk);
+    const index padded = (head_dim + numerics::dot_chunk - 1) / numerics::dot_chunk * numerics::dot_chunk;
+    return 3 * max_tiles_per_item * tile_rows * padded;
 }
 
 }  // namespace detail

@@ -49,15 +49,10 @@ void value_rows(const float* v, index e, const float* p, index width, index coun
     for (; d + columns <= e; d += columns) {
         value_tile<Rows, step>(v, e, d, p, width, count, o_c, o_stride);
     }
-    if constexpr (step > 1) {
-        for (; d + 16 <= e; d += 16) {
-            value_tile<Rows, 1>(v, e, d, p, width, count, o_c, o_stride);
-        }
-    }
-    if (d < e) {
+    for (; d < e; d += 16) {
         v16 acc[Rows][1];
         last_columns_f32 source[1];
-        source[0] = {v + d, e, e - d};
+        source[0] = {v + d, e, (std::min)(index{16}, e - d)};
         DFLASH_CPU_UNROLL
         for (index r = 0; r < index{Rows}; ++r) {
             acc[r][0] = load(o_c + r * o_stride + d);
@@ -224,61 +219,89 @@ inline void attend_chunk(attend_tile& tile, const float* keys, const float* valu
     }
 }
 
-/// Items are (KV head, tile of query vectors). scratch: attend_scratch(e) floats.
-inline void attend(const attend_job& job, index first, index last, float* scratch) {
+/// Fills a tile with the query vectors from `first_vector` on, scaled; nothing joined yet.
+inline void start_tile(attend_tile& tile, const attend_job& job, index kv_head, index first_vector) {
+    const index e = job.head_dim;
+    const index group = job.heads / job.kv_heads;
+    tile.count = (std::min)(index{tile_rows}, job.rows * group - first_vector);
+    tile.width = tile_for(tile.count);
+    for (index t = 0; t < tile.width; ++t) {
+        if (t >= tile.count) {
+            for (index d = 0; d < e; ++d) {
+                tile.q[d * tile.width + t] = 0.0F;
+            }
+            continue;
+        }
+        const index row = (first_vector + t) / group;
+        const index head = kv_head * group + (first_vector + t) % group;
+        tile.keys[t] = job.mask.keys(job.position + row, job.length);
+        tile.started[t] = false;
+        tile.m[t] = 0.0F;
+        tile.l[t] = 0.0F;
+        const float* q = job.q + row * job.q_stride + head * e;
+        for (index d = 0; d < e; ++d) {
+            tile.q[d * tile.width + t] = q[d] * job.scale;
+        }
+    }
+}
+
+inline void finish_tile(const attend_tile& tile, const attend_job& job, index kv_head, index first_vector) {
     const index e = job.head_dim;
     const index o_stride = (e + 15) / 16 * 16;
     const index group = job.heads / job.kv_heads;
-    const index vectors = job.rows * group;
-    const index tiles = (vectors + tile_rows - 1) / tile_rows;
+    for (index t = 0; t < tile.count; ++t) {
+        const index row = (first_vector + t) / group;
+        const index head = kv_head * group + (first_vector + t) % group;
+        float* out = job.out + row * job.out_stride + head * e;
+        const float* o = tile.o + t * o_stride;
+        const v16 l = splat(tile.l[t]);
+        for (index d = 0; d < e; d += 16) {
+            const v16 y = tile.started[t] ? div(load(o + d), l) : zero();
+            store_part(out + d, y, (std::min)(index{16}, e - d));
+        }
+    }
+}
 
-    attend_tile tile;
-    tile.q = scratch;
-    tile.o = tile.q + tile_rows * ((e + numerics::dot_chunk - 1) / numerics::dot_chunk * numerics::dot_chunk);
-    tile.o_c = tile.o + tile_rows * o_stride;
+/// Items are (KV head, a few tiles of query vectors, which take turns at each chunk while it is in the cache).
+/// scratch: attend_scratch floats.
+inline void attend(const attend_job& job, index first, index last, float* scratch) {
+    const index e = job.head_dim;
+    const index vectors = job.rows * (job.heads / job.kv_heads);
+    const index span = job.tiles_per_item * tile_rows;
+    const index spans = (vectors + span - 1) / span;
+
+    attend_tile tiles[max_tiles_per_item];
+    const index part = attend_scratch(e, tile_rows) / 3 / max_tiles_per_item;
+    for (attend_tile& tile : tiles) {
+        tile.q = scratch;
+        tile.o = scratch + part;
+        tile.o_c = scratch + 2 * part;
+        scratch += 3 * part;
+    }
 
     for (index item = first; item < last; ++item) {
-        const index kv_head = item / tiles;
-        const index first_vector = item % tiles * tile_rows;
-        tile.count = (std::min)(index{tile_rows}, vectors - first_vector);
-        tile.width = tile_for(tile.count);
+        const index kv_head = item / spans;
+        const index first_vector = item % spans * span;
+        const index count = ((std::min)(span, vectors - first_vector) + tile_rows - 1) / tile_rows;
         index begin = job.length;
         index end = 0;
-        for (index t = 0; t < tile.count; ++t) {
-            const index row = (first_vector + t) / group;
-            const index head = kv_head * group + (first_vector + t) % group;
-            tile.keys[t] = job.mask.keys(job.position + row, job.length);
-            begin = (std::min)(begin, tile.keys[t].first);
-            end = (std::max)(end, tile.keys[t].last);
-            tile.started[t] = false;
-            tile.m[t] = 0.0F;
-            tile.l[t] = 0.0F;
-            const float* q = job.q + row * job.q_stride + head * e;
-            for (index d = 0; d < e; ++d) {
-                tile.q[d * tile.width + t] = q[d] * job.scale;
-            }
-        }
-        for (index t = tile.count; t < tile.width; ++t) {
-            for (index d = 0; d < e; ++d) {
-                tile.q[d * tile.width + t] = 0.0F;
+        for (index i = 0; i < count; ++i) {
+            start_tile(tiles[i], job, kv_head, first_vector + i * tile_rows);
+            for (index t = 0; t < tiles[i].count; ++t) {
+                begin = (std::min)(begin, tiles[i].keys[t].first);
+                end = (std::max)(end, tiles[i].keys[t].last);
             }
         }
         const float* keys = job.keys + kv_head * job.head_stride;
         const float* values = job.values + kv_head * job.head_stride;
         for (index chunk = begin / numerics::key_chunk * numerics::key_chunk; chunk < end;
              chunk += numerics::key_chunk) {
-            attend_chunk(tile, keys, values, e, chunk);
-        }
-        for (index t = 0; t < tile.count; ++t) {
-            const index row = (first_vector + t) / group;
-            const index head = kv_head * group + (first_vector + t) % group;
-            float* out = job.out + row * job.out_stride + head * e;
-            const float* o = tile.o + t * o_stride;
-            const v16 l = splat(tile.l[t]);
-            for (index d = 0; d < e; d += 16) {
-                const v16 y = tile.started[t] ? div(load(o + d), l) : zero();
-                store_part(out + d, y, (std::min)(index{16}, e - d));
+            for (index i = 0; i < count; ++i) {
+                attend_chunk(tiles[i], keys, values, e, chunk);
             }
+        }
+        for (index i = 0; i < count; ++i) {
+            finish_tile(tiles[i], job, kv_head, first_vector + i * tile_rows);
         }
     }
 }

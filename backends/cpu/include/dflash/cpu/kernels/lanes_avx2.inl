@@ -8,10 +8,10 @@ struct w16 {
     __m256i a, b;
 };
 
-inline constexpr int row_tiles[] = {1, 2, 4, 6};
+inline constexpr int row_tiles[] = {1, 4, 6};
 inline constexpr int tile_rows = 6;
 constexpr int tile_panels(int rows) {
-    return rows > 2 ? 1 : 4 / rows;
+    return rows == 1 ? 4 : 1;
 }
 inline constexpr int max_group = 4;
 

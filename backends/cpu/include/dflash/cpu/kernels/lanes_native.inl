@@ -15,10 +15,10 @@ struct w16 {
     const std::uint32_t* p;
 };
 
-inline constexpr int row_tiles[] = {1, 2, 4};
+inline constexpr int row_tiles[] = {1, 4};
 inline constexpr int tile_rows = 4;
 constexpr int tile_panels(int rows) {
-    return rows > 2 ? 1 : 4 / rows;
+    return rows == 1 ? 4 : 1;
 }
 inline constexpr int max_group = 4;
 

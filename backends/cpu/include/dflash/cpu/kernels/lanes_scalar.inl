@@ -8,8 +8,8 @@ struct w16 {
     std::uint32_t v[16];
 };
 
-inline constexpr int row_tiles[] = {1, 2};
-inline constexpr int tile_rows = 2;
+inline constexpr int row_tiles[] = {1};
+inline constexpr int tile_rows = 1;
 constexpr int tile_panels(int) {
     return 1;
 }

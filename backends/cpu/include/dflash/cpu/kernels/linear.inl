@@ -58,10 +58,13 @@ struct columns_f32 {
     const float* data;
     index stride;
     DFLASH_CPU_INLINE v16 at(index k) const { return load(data + k * stride); }
-    DFLASH_CPU_INLINE void fetch(index, index) const {}
+    DFLASH_CPU_INLINE void fetch(index k, index) const {
+        const auto rows = static_cast<std::uintptr_t>((k + 16) * stride) * sizeof(float);
+        __builtin_prefetch(reinterpret_cast<const void*>(reinterpret_cast<std::uintptr_t>(data) + rows));
+    }
 };
 
-/// Fewer than sixteen columns, the last ones of their row: what lies behind them is not read.
+/// At most sixteen columns, the last ones of their row: what lies behind them is not read.
 struct last_columns_f32 {
     static constexpr bool paired = false;
     const float* data;
