@@ -17,16 +17,19 @@
 DFLASH_BEGIN_NAMESPACE
 namespace examples {
 
-/// Writes the tokens of a round: drafts that stood, and the target's own token after them.
+/// Writes the tokens of a round: in colour, drafts that stood and the target's own token after them.
 class round_printer {
 public:
-    round_printer(terminal& out, const tokenizer* words, int pace) : out_(out), text_(words), pace_(pace) {}
+    /// `pace`: milliseconds to wait after each round. `words` may be null.
+    round_printer(terminal& out, const tokenizer* words, int pace, bool serial)
+        : out_(out), text_(words), pace_(pace), serial_(serial) {}
 
     void operator()(const round_view& round) {
         for (index i = 0; i < size_of(round.tokens); ++i) {
-            const bool draft = i < round.accepted;
-            const style how = draft ? style::drafted : (i < round.drafted ? style::correction : style::bonus);
-            out_.write(text_.push(round.tokens[static_cast<std::size_t>(i)]), how);
+            const std::string text = text_.push(round.tokens[static_cast<std::size_t>(i)]);
+            const std::size_t visible = (std::min)(text.find_first_not_of(" \n\t"), text.size());
+            out_.write(text.substr(0, visible));
+            out_.write(text.substr(visible), style_of(i, round));
         }
         terminal::flush();
         if (pace_ > 0) {
@@ -37,10 +40,27 @@ public:
     void finish() { out_.write(text_.finish() + '\n'); }
 
 private:
+    [[nodiscard]] style style_of(index i, const round_view& round) const noexcept {
+        if (serial_) {
+            return style::plain;
+        }
+        return i < round.accepted ? style::drafted : (i < round.drafted ? style::correction : style::bonus);
+    }
+
     terminal& out_;
     token_text text_;
     int pace_;
+    bool serial_;
 };
+
+/// What the colours of round_printer mean; nothing without colour.
+inline void print_legend(terminal& out) {
+    if (out.color()) {
+        out.write("  Colours: " + out.styled("drafted and accepted", style::drafted) + ", " +
+                  out.styled("corrected by the target", style::correction) + ", " +
+                  out.styled("added by the target", style::bonus) + ".\n");
+    }
+}
 
 /// One generation and its time.
 template <class Run>
@@ -58,7 +78,7 @@ timed_result timed(Run run) {
 }
 
 /// Decodes both ways. Each is run once to warm up, then they take turns, for up to nine timed runs of each and about
-/// three seconds; the run of median time speaks for its side.
+/// three seconds; the run of median time speaks for its side. Where one run of each takes longer than that, it is all.
 [[nodiscard]] inline comparison compare(engine& models, std::span<const token_id> prompt,
                                         const generation_limits& limits) {
     comparison both;
@@ -68,10 +88,15 @@ timed_result timed(Run run) {
     const timed_result second = timed(serial);
     both.identical = first.result.tokens == second.result.tokens && first.result.reason == second.result.reason;
 
-    const double pair_seconds = first.seconds + second.seconds;
-    both.runs = static_cast<int>((std::clamp)(3.0 / (pair_seconds + 1e-9), 1.0, 9.0));
     std::vector<timed_result> fast;
     std::vector<timed_result> plain;
+    both.runs = static_cast<int>((std::min)(3.0 / (first.seconds + second.seconds + 1e-9), 9.0));
+    if (both.runs == 0) {
+        both.runs = 1;
+        both.speculative = first;
+        both.serial = second;
+        return both;
+    }
     for (int run = 0; run < both.runs; ++run) {
         for (int turn = 0; turn < 2; ++turn) {
             if (turn == run % 2) {

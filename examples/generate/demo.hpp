@@ -113,11 +113,7 @@ private:
                        style::faint);
         }
         out_.write("\n");
-        if (out_.color()) {
-            out_.write("  Colours: " + out_.styled("drafted and accepted", style::drafted) + ", " +
-                       out_.styled("corrected by the target", style::correction) + ", " +
-                       out_.styled("added by the target", style::bonus) + ".\n");
-        }
+        print_legend(out_);
     }
 
     [[nodiscard]] generation_limits limits(index most) const {
@@ -134,10 +130,12 @@ private:
         out_.write(problem.question, style::strong);
         const std::vector<token_id> prompt = words_->encode(problem.question);
         const generation_limits ends = limits(options_.limits.max_new_tokens);
-        const comparison both = compare(*models_, prompt, ends);
-        round_printer printer(out_, words_.get(), pace_);
+        terminal::flush();
+        round_printer printer(out_, words_.get(), pace_, false);
         const generation_result shown = models_->speculative(prompt, ends, printed_by(printer), nullptr);
         printer.finish();
+        terminal::flush();
+        const comparison both = compare(*models_, prompt, ends);
 
         const std::string answer = stated_answer(token_text::all(*words_, shown.tokens));
         const bool right = answer == problem.answer;
@@ -159,12 +157,18 @@ private:
         out_.write(demo_prose, style::strong);
         const std::vector<token_id> prompt = words_->encode(demo_prose);
         const generation_limits ends = limits(demo_prose_tokens);
-        const comparison both = compare(*models_, prompt, ends);
-        round_printer printer(out_, words_.get(), pace_);
+        terminal::flush();
+        round_printer printer(out_, words_.get(), pace_, false);
         const generation_result shown = models_->speculative(prompt, ends, printed_by(printer), nullptr);
         printer.finish();
+        terminal::flush();
+        const comparison both = compare(*models_, prompt, ends);
         out_.write("\n");
         print_table(out_, both.speculative, models_->block_size(), false, &both);
+        if (both.ratio() < 1) {
+            out_.write("  Where the draft is wrong this often its work is not paid back. The output stays the same.\n",
+                       style::faint);
+        }
         return both.identical && shown.tokens == both.serial.result.tokens;
     }
 
@@ -177,7 +181,7 @@ private:
         const double steps = static_cast<double>(both.serial.result.tokens.size());
         const int pace = static_cast<int>(pace_ * rounds * both.ratio() / (std::max)(steps, 1.0));
         out_.write("\n  The same by serial decoding, in the same slow motion:\n", style::faint);
-        round_printer printer(out_, words_.get(), pace);
+        round_printer printer(out_, words_.get(), pace, true);
         models_->serial(prompt, ends, printed_by(printer));
         printer.finish();
     }

@@ -46,7 +46,7 @@ int generate(generate_options options) {
     }
 
     terminal out(options.color);
-    round_printer printer(out, words, (std::max)(options.pace, 0));
+    round_printer printer(out, words, (std::max)(options.pace, 0), options.serial);
     round_watcher watcher;
     if (!options.json) {
         watcher = [&printer](const round_view& round) {
@@ -64,6 +64,9 @@ int generate(generate_options options) {
         run.seconds = computing_seconds(run.result.stats);
         printer.finish();
         out.write("\n");
+        if (!options.serial) {
+            print_legend(out);
+        }
     }
     if (record != nullptr) {
         write_first_round(options.dump, tensors);
