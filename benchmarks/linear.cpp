@@ -134,10 +134,18 @@ void linear(benchmark::State& state, dtype type, index rows, bool with_eigen) {
     }
 }
 
-void one_row_f32(benchmark::State& state) { linear(state, dtype::f32, 1, true); }
-void one_row_bf16(benchmark::State& state) { linear(state, dtype::bf16, 1, false); }
-void sixteen_rows_f32(benchmark::State& state) { linear(state, dtype::f32, 16, true); }
-void sixteen_rows_bf16(benchmark::State& state) { linear(state, dtype::bf16, 16, false); }
+void one_row_f32(benchmark::State& state) {
+    linear(state, dtype::f32, 1, true);
+}
+void one_row_bf16(benchmark::State& state) {
+    linear(state, dtype::bf16, 1, false);
+}
+void sixteen_rows_f32(benchmark::State& state) {
+    linear(state, dtype::f32, 16, true);
+}
+void sixteen_rows_bf16(benchmark::State& state) {
+    linear(state, dtype::bf16, 16, false);
+}
 
 BENCHMARK(one_row_f32)->Iterations(1)->Unit(benchmark::kMillisecond);
 BENCHMARK(one_row_bf16)->Iterations(1)->Unit(benchmark::kMillisecond);

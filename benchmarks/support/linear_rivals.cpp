@@ -28,29 +28,41 @@ using floats = float __attribute__((vector_size(4 * lanes)));
 }  // namespace
 
 double read_all(const void* data, std::size_t bytes, int threads) {
+    // Four streams and a look ahead: the fastest plain read found.
+    constexpr index block = 8192;
+    constexpr index stream = block / 4;
+    constexpr index ahead = 2048 / static_cast<index>(sizeof(words));
     const auto* first = static_cast<const words*>(data);
     const auto count = static_cast<index>(bytes / sizeof(words));
+    const index blocks = count / block;
     std::uint32_t total = 0;
     static_cast<void>(threads);
 #pragma omp parallel num_threads(threads) reduction(+ : total)
     {
         words sum[8] = {};
 #pragma omp for schedule(dynamic, 1) nowait
-        for (index block = 0; block < (count + 8191) / 8192; ++block) {
-            const index end = (std::min)((block + 1) * 8192, count);
-            index i = block * 8192;
-            for (; i + 8 <= end; i += 8) {
-                for (int j = 0; j < 8; ++j) {
-                    sum[j] ^= first[i + j];
+        for (index b = 0; b <= blocks; ++b) {
+            const words* p = first + b * block;
+            if (b == blocks) {
+                for (index i = b * block; i < count; ++i) {
+                    sum[0] ^= first[i];
+                }
+                continue;
+            }
+            for (index i = 0; i < stream; i += 2) {
+#pragma GCC unroll 4
+                for (index j = 0; j < 4; ++j) {
+                    const words* q = p + j * stream + i;
+                    __builtin_prefetch(q + ahead);
+                    __builtin_prefetch(q + ahead + 1);
+                    sum[2 * j] ^= q[0];
+                    sum[2 * j + 1] ^= q[1];
                 }
             }
-            for (; i < end; ++i) {
-                sum[0] ^= first[i];
-            }
         }
-        for (int j = 0; j < 8; ++j) {
+        for (const words& s : sum) {
             for (int l = 0; l < lanes; ++l) {
-                total += sum[j][l];
+                total += s[l];
             }
         }
     }
