@@ -1,0 +1,10 @@
+# Runs PROGRAM with ARGUMENTS and compares what it prints with the file EXPECTED; leaves it in ACTUAL.
+execute_process(COMMAND "${PROGRAM}" ${ARGUMENTS} OUTPUT_FILE "${ACTUAL}" RESULT_VARIABLE status)
+if(NOT status EQUAL 0)
+  message(FATAL_ERROR "${PROGRAM} ${ARGUMENTS}: exit status ${status}")
+endif()
+execute_process(COMMAND "${CMAKE_COMMAND}" -E compare_files "${EXPECTED}" "${ACTUAL}" RESULT_VARIABLE different)
+if(different)
+  execute_process(COMMAND diff -u "${EXPECTED}" "${ACTUAL}")
+  message(FATAL_ERROR "The output changed. If that is meant: cp ${ACTUAL} ${EXPECTED}")
+endif()
