@@ -14,12 +14,23 @@ target_link_libraries(dflash_doctest_main PUBLIC doctest::doctest)
 target_compile_features(dflash_doctest_main PUBLIC cxx_std_20)
 add_custom_target(threaded_tests)
 
+# The exact backend's kernels are compiled once and shared by the tests that use it: see dflash/cpu/kernels.hpp.
+add_library(dflash_test_kernels OBJECT EXCLUDE_FROM_ALL "${PROJECT_SOURCE_DIR}/tests/support/cpu_kernels.cpp")
+target_link_libraries(dflash_test_kernels PUBLIC dflash::cpu)
+target_link_libraries(dflash_test_kernels PRIVATE dflash::warnings)
+target_compile_definitions(dflash_test_kernels PUBLIC DFLASH_CPU_SEPARATE_KERNELS DFLASH_CHECKED=1)
+
 function(dflash_add_test name)
   cmake_parse_arguments(test "THREADED" "TIMEOUT" "SOURCES;LIBRARIES" ${ARGN})
   if(NOT test_TIMEOUT)
     set(test_TIMEOUT 600)
   endif()
   add_executable(${name} ${test_SOURCES})
+  if("dflash::cpu" IN_LIST test_LIBRARIES)
+    target_link_libraries(${name} PRIVATE dflash_test_kernels)
+  endif()
+  # Tests are compiled more often than run; the kernels, where time is spent, keep the optimisation of the build.
+  target_compile_options(${name} PRIVATE -O1)
   target_link_libraries(${name} PRIVATE dflash_doctest_main dflash::dflash ${test_LIBRARIES} dflash::warnings)
   target_include_directories(${name} PRIVATE "${PROJECT_SOURCE_DIR}/tests")
   target_compile_definitions(${name} PRIVATE DFLASH_CHECKED=1
