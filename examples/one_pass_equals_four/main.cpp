@@ -132,9 +132,7 @@ std::vector<float> tied_head(const four_rows& seen, index i, std::uint64_t seed)
 
 void near_a_tie(small_target& model, std::span<const token_id> rows) {
     constexpr std::uint64_t tries = 400;
-    std::printf(
-        "\n5  Where Eigen's order chooses another word: two words whose head rows differ by one ulp in every "
-        "element\n");
+    std::printf("\n5  Where Eigen's order chooses another word: two head rows that differ by one ulp everywhere\n");
     const four_rows seen = exact(model, rows, true);
     bool exact_holds = true;
     for (std::uint64_t seed = 1; seed <= tries; ++seed) {
@@ -152,8 +150,8 @@ void near_a_tie(small_target& model, std::span<const token_id> rows) {
             std::printf("      %s   %.9g  %.9g  %d\n", way == &serial ? "one by one " : "all at once",
                         static_cast<double>(row(*way, i)[4]), static_cast<double>(row(*way, i)[9]), best(*way, i));
         }
-        expect(true, "Eigen's products: the two ways choose different words. A draft is accepted that serial decoding");
-        std::printf("         would not have spoken, or refused although it would have.\n");
+        expect(true, "Eigen's products: the two ways choose different words, so a draft may be accepted that");
+        std::printf("         serial decoding would not have spoken, or refused although it would have.\n");
         expect(exact_holds, "Exact sums: the same word in both ways, for this seed and all before it.");
         return;
     }
@@ -193,9 +191,9 @@ void consistent_but_wrong(const small_target& model, std::span<const token_id> s
                     best(batched, i) == draft ? "=" : "x");
     }
     expect(best(batched, 2) == drafts[2],
-           "The row after the wrong draft agrees with the next one: it answers for the block as it was given.");
+           "The row after the wrong draft agrees with the next draft: it answers for the block as given.");
     expect(outcome.accepted == 1 && outcome.next == serial[2],
-           "It is not counted: the prefix ends at the wrong draft, the target's own word takes its place.");
+           "It is not counted: the prefix ends at the wrong draft; the target's own word stands there.");
 }
 
 int tell() {
