@@ -124,6 +124,25 @@ TEST_CASE("an Eigen product has other bits: the comparison can tell") {
     CHECK(different > 0);
 }
 
+#if defined(__SSE__)
+TEST_CASE("a machine that flushes or rounds otherwise is refused, with the reason") {
+    const unsigned before = _mm_getcsr();
+    for (const unsigned hostile : {0x8000U, 0x0040U, 0x2000U, 0x4000U, 0x6000U}) {
+        _mm_setcsr(before | hostile);
+        std::string reason;
+        try {
+            dflash::cpu::detail::require_arithmetic();
+        } catch (const dflash::backend_error& refused) {
+            reason = refused.what();
+        }
+        _mm_setcsr(before);
+        CAPTURE(hostile);
+        CHECK(reason.substr(0, 7) == "exact: ");
+    }
+    dflash::cpu::detail::require_arithmetic();
+}
+#endif
+
 #if defined(__SSE__) && defined(_OPENMP)
 TEST_CASE("flush-to-zero and rounding of the calling thread do not show, and are left as they were") {
     const exact ops(exact_options{2, isa::automatic});

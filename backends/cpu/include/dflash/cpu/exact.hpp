@@ -24,6 +24,18 @@ DFLASH_BEGIN_NAMESPACE
 
 namespace cpu {
 
+namespace detail {
+
+/// Errors: backend_error when this thread's arithmetic is not the one the results rely on.
+inline void require_arithmetic() {
+    const numerics::self_test_result result = numerics::arithmetic_self_test();
+    if (!result.ok) {
+        raise<backend_error>("exact: ", result.what);
+    }
+}
+
+}  // namespace detail
+
 /// How the exact backend works. Nothing here changes a result.
 struct exact_options {
     int threads = 0;             ///< 0: as many as the OpenMP runtime would use
@@ -51,7 +63,8 @@ public:
             raise<backend_error>("exact: this machine or this build has no kernels for the instruction set ",
                                  name_of(isa_));
         }
-        check_arithmetic();
+        static const bool checked = (detail::require_arithmetic(), true);
+        static_cast<void>(checked);
     }
 
     /// A copy works the same way and shares no memory.
@@ -256,17 +269,6 @@ public:
     }
 
 private:
-    static void check_arithmetic() {
-        static const bool checked = [] {
-            const numerics::self_test_result result = numerics::arithmetic_self_test();
-            if (!result.ok) {
-                raise<backend_error>("exact: ", result.what);
-            }
-            return true;
-        }();
-        static_cast<void>(checked);
-    }
-
     [[nodiscard]] static constexpr index column_blocks(index n) {
         return (n + detail::column_block - 1) / detail::column_block;
     }

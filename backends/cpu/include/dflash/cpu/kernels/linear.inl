@@ -3,16 +3,13 @@
 // Every output is one dot_chain whatever the tile: chunks of 128 along k, each chunk its own chain, chunk sums added to
 // the total in order. Tiles only choose which chains run side by side.
 
-// ---- where the lanes come from
-// -----------------------------------------------------------------------------------------
+// ---- where the lanes come from -------------------------------------------------------------------------------------
 
-/// Bytes to look ahead, over all streams of a tile.
-inline constexpr index fetch_distance = 4096;
-
-/// Asks for the cache line some way behind p. While a core multiplies, the hardware does not look ahead far enough by
-/// itself. The line may lie behind the array: asking is not reading.
+/// Asks for the cache line some way behind p, when a tile reads so many streams. While a core multiplies, the hardware
+/// does not look ahead far enough by itself. The line may lie behind the array: asking is not reading.
 DFLASH_CPU_INLINE void fetch_line(const void* p, index streams) {
-    const auto address = reinterpret_cast<std::uintptr_t>(p) + static_cast<std::uintptr_t>(fetch_distance / streams);
+    const index ahead = streams == 1 ? 8192 : 4096 / streams;
+    const auto address = reinterpret_cast<std::uintptr_t>(p) + static_cast<std::uintptr_t>(ahead);
     __builtin_prefetch(reinterpret_cast<const void*>(address));
 }
 
@@ -74,8 +71,7 @@ struct last_columns_f32 {
     DFLASH_CPU_INLINE void fetch(index, index) const {}
 };
 
-// ---- one tile
-// ------------------------------------------------------------------------------------------------------------
+// ---- one tile ------------------------------------------------------------------------------------------------------
 
 /// acc[r][p] = fma(w[p][k], x[k][r], acc[r][p]) for k = 0 .. count - 1, ascending. x: row k at x + k * width.
 template <class Source, std::size_t Rows, std::size_t Panels>
