@@ -37,7 +37,8 @@ void step_6_verify_and_accept(classroom& room) {
     const matrix four = verify(room, room.plot.prompt, room.block, true);
     const matrix changed = verify(room, room.plot.prompt, other, false);
     const auto left = static_cast<std::size_t>(3 * four.cols);
-    out.expect("two-are-accepted", room.outcome.accepted == 2 && room.outcome.next == words::in,
+    const bool answers = std::equal(room.plot.posterior.begin(), room.plot.posterior.end(), room.posterior.begin());
+    out.expect("two-are-accepted", answers && room.outcome.accepted == 2 && room.outcome.next == words::in,
                "The row of the anchor verifies the first draft: 2 are accepted, the correction is \"in\".");
     out.expect("one-pass-equals-four",
                same(room.verify_logits.values, four.values) &&
