@@ -59,6 +59,13 @@
 #define DFLASH_HD
 #endif
 
+// Functions of the way out: never inlined, compiled for size.
+#if defined(__GNUC__) && !defined(__CUDACC__)
+#define DFLASH_COLD __attribute__((cold, noinline))
+#else
+#define DFLASH_COLD
+#endif
+
 // ---- the ABI tag ---------------------------------------------------------------------------------------------------
 // Inline functions compiled under different flags are different functions. The tag in the inline namespace gives them
 // different names, so that two object files built with different -m flags never share a symbol.

@@ -62,29 +62,41 @@ inline failure_handler& current_failure_handler() noexcept {
     return handler;
 }
 
-inline std::string to_text(std::string_view text) {
-    return std::string(text);
+// Messages are built on the way out, so these are kept out of line: what is inlined into every check costs every user
+// time to compile.
+DFLASH_COLD inline void append_text(std::string& out, std::string_view part) {
+    out += part;
 }
-inline std::string to_text(const char* text) {
-    return std::string(text);
+DFLASH_COLD inline void append_signed(std::string& out, long long part) {
+    out += std::to_string(part);
 }
-inline std::string to_text(const std::string& text) {
-    return text;
+DFLASH_COLD inline void append_unsigned(std::string& out, unsigned long long part) {
+    out += std::to_string(part);
 }
-inline std::string to_text(bool value) {
-    return value ? "true" : "false";
+DFLASH_COLD inline void append_real(std::string& out, double part) {
+    out += std::to_string(part);
 }
-template <class Number>
-    requires std::is_arithmetic_v<Number>
-std::string to_text(Number value) {
-    return std::to_string(value);
+
+template <class Part>
+void append(std::string& out, const Part& part) {
+    if constexpr (std::is_same_v<Part, bool>) {
+        append_text(out, part ? "true" : "false");
+    } else if constexpr (std::is_floating_point_v<Part>) {
+        append_real(out, static_cast<double>(part));
+    } else if constexpr (std::is_integral_v<Part> && std::is_signed_v<Part>) {
+        append_signed(out, part);
+    } else if constexpr (std::is_integral_v<Part>) {
+        append_unsigned(out, part);
+    } else {
+        append_text(out, part);
+    }
 }
 
 /// Joins strings and numbers into one message, without streams.
 template <class... Parts>
-std::string text(const Parts&... parts) {
+DFLASH_COLD std::string text(const Parts&... parts) {
     std::string out;
-    ((out += to_text(parts)), ...);
+    (append(out, parts), ...);
     return out;
 }
 
@@ -97,7 +109,7 @@ inline failure_handler set_failure_handler(failure_handler handler) noexcept {
 
 /// Raises an Error whose message is the parts joined; in builds without exceptions calls the handler instead.
 template <class Error, class... Parts>
-[[noreturn]] void raise(const Parts&... parts) {
+[[noreturn]] DFLASH_COLD void raise(const Parts&... parts) {
     static_assert(std::is_base_of_v<error, Error>, "raise<E>: E must be one of the dflash errors");
 #if DFLASH_HAS_EXCEPTIONS
     throw Error(detail::text(parts...));
