@@ -1,12 +1,13 @@
 // How close linear comes to what the machine can do: the speed of its memory at one row, of its multipliers at sixteen.
 //
-// Every contender runs once in each round and the medians are compared, because neither memory nor clock speed stands
-// still on a shared machine. Sixteen matrices take turns, so that weights come from memory, as in a model.
+// Contenders take turns, so that all see the same machine, and every call is timed by itself. Other programs only ever
+// add time, so the fastest calls are compared; `noise` is the median over the fastest, 1 on a quiet machine. Sixteen
+// matrices take turns, so that weights come from memory, as in a model.
 #include <algorithm>
 #include <array>
 #include <chrono>
 #include <functional>
-#include <string>
+#include <memory>
 #include <vector>
 
 #include <benchmark/benchmark.h>
@@ -24,7 +25,7 @@ using dflash::index;
 constexpr index k = 2048;
 constexpr index n = 6144;
 constexpr int matrices = 16;
-constexpr int rounds = 7;
+constexpr int rounds = 30;
 constexpr int threads = 2;
 
 double seconds_of(const std::function<void()>& work) {
@@ -33,10 +34,21 @@ double seconds_of(const std::function<void()>& work) {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-double median(std::vector<double> values) {
-    std::sort(values.begin(), values.end());
-    return values[values.size() / 2];
-}
+/// Seconds of many calls.
+class samples {
+public:
+    void add(double seconds) { values_.push_back(seconds); }
+    [[nodiscard]] bool empty() const { return values_.empty(); }
+    [[nodiscard]] double best() const { return *std::min_element(values_.begin(), values_.end()); }
+    [[nodiscard]] double median() const {
+        std::vector<double> sorted = values_;
+        std::sort(sorted.begin(), sorted.end());
+        return sorted[sorted.size() / 2];
+    }
+
+private:
+    std::vector<double> values_;
+};
 
 /// Numbers in [-1, 1) that do not depend on the library.
 std::vector<float> noise(index size) {
@@ -81,57 +93,44 @@ void linear(benchmark::State& state, dtype type, index rows, bool with_eigen) {
     }
 
     double sink = 0;
-    std::vector<double> exact_time;
-    std::vector<double> read_time;
-    std::vector<double> flop_rate;
-    std::vector<double> eigen_rows_time;
-    std::vector<double> eigen_columns_time;
+    double flop_of_probe = 0;
+    samples exact_calls;
+    samples reads;
+    samples multiplications;
+    samples eigen_by_rows;
+    samples eigen_by_columns;
     for (auto _ : state) {
         for (int round = 0; round < rounds; ++round) {
-            exact_time.push_back(seconds_of([&] {
-                                     for (const auto& w : packed) {
-                                         ops.linear(input, w, output);
-                                     }
-                                 }) /
-                                 matrices);
-            read_time.push_back(seconds_of([&] {
-                                    for (const auto& w : packed) {
-                                        sink += rivals::read_all(w.data(), w.bytes(), threads);
-                                    }
-                                }) /
-                                matrices);
-            double flop = 0;
-            const double flop_seconds = seconds_of([&] { flop = rivals::multiply_add(threads, sink); });
-            flop_rate.push_back(flop / flop_seconds);
-            if (eigen) {
-                for (const bool row_major : {true, false}) {
-                    auto& times = row_major ? eigen_rows_time : eigen_columns_time;
-                    times.push_back(seconds_of([&] {
-                                        for (int i = 0; i < matrices; ++i) {
-                                            eigen->run(i, row_major);
-                                        }
-                                    }) /
-                                    matrices);
-                }
+            for (const auto& w : packed) {
+                exact_calls.add(seconds_of([&] { ops.linear(input, w, output); }));
+            }
+            for (const auto& w : packed) {
+                reads.add(seconds_of([&] { sink += rivals::read_all(w.data(), w.bytes(), threads); }));
+            }
+            for (int i = 0; i < matrices; ++i) {
+                multiplications.add(seconds_of([&] { flop_of_probe = rivals::multiply_add(threads, sink); }));
+            }
+            for (int i = 0; i < (eigen ? matrices : 0); ++i) {
+                eigen_by_rows.add(seconds_of([&] { eigen->run(i, true); }));
+                eigen_by_columns.add(seconds_of([&] { eigen->run(i, false); }));
             }
         }
     }
     benchmark::DoNotOptimize(sink);
     benchmark::DoNotOptimize(y.data());
 
-    const double time = median(exact_time);
+    const double time = exact_calls.best();
     const double flop = 2.0 * static_cast<double>(rows * k * n);
-    const double memory_time = median(read_time);
-    const double compute_time = flop / median(flop_rate);
+    const double memory_time = reads.best();
+    const double compute_time = flop * multiplications.best() / flop_of_probe;
     state.counters["ms"] = time * 1e3;
     state.counters["GB/s"] = static_cast<double>(packed[0].bytes()) / time * 1e-9;
     state.counters["GFLOP/s"] = flop / time * 1e-9;
     state.counters["of_read"] = memory_time / time;
     state.counters["of_fma"] = compute_time / time;
     state.counters["of_roofline"] = (std::max)(memory_time, compute_time) / time;
-    if (eigen) {
-        state.counters["vs_eigen"] = (std::min)(median(eigen_rows_time), median(eigen_columns_time)) / time;
-    }
+    state.counters["noise"] = exact_calls.median() / time;
+    state.counters["vs_eigen"] = eigen ? (std::min)(eigen_by_rows.best(), eigen_by_columns.best()) / time : 0.0;
 }
 
 void one_row_f32(benchmark::State& state) {
@@ -147,9 +146,10 @@ void sixteen_rows_bf16(benchmark::State& state) {
     linear(state, dtype::bf16, 16, false);
 }
 
-BENCHMARK(one_row_f32)->Iterations(1)->Unit(benchmark::kMillisecond);
-BENCHMARK(one_row_bf16)->Iterations(1)->Unit(benchmark::kMillisecond);
-BENCHMARK(sixteen_rows_f32)->Iterations(1)->Unit(benchmark::kMillisecond);
-BENCHMARK(sixteen_rows_bf16)->Iterations(1)->Unit(benchmark::kMillisecond);
+// One iteration is all rounds; its own time says nothing.
+BENCHMARK(one_row_f32)->Iterations(1)->Unit(benchmark::kSecond);
+BENCHMARK(one_row_bf16)->Iterations(1)->Unit(benchmark::kSecond);
+BENCHMARK(sixteen_rows_f32)->Iterations(1)->Unit(benchmark::kSecond);
+BENCHMARK(sixteen_rows_bf16)->Iterations(1)->Unit(benchmark::kSecond);
 
 }  // namespace

@@ -71,7 +71,7 @@ double read_all(const void* data, std::size_t bytes, int threads) {
 
 double multiply_add(int threads, double& sink) {
     constexpr int chains = 16;
-    constexpr index steps = 400000;
+    constexpr index steps = 100000;
     double total = 0;
 #pragma omp parallel num_threads(threads) reduction(+ : total)
     {

@@ -229,13 +229,7 @@ inline void pack_panel_words(std::span<const tensor_view> parts, index rows, ind
         }
         packed.rows_ += part.rows;
         if (part.type != packed.type_) {
-            packed.type_ = dtype::f32;
-        }
-    }
-    // A second look: parts of one 16-bit type after a first part of another must not undo the widening.
-    for (const tensor_view& part : parts) {
-        if (part.type != parts[0].type) {
-            packed.type_ = dtype::f32;
+            packed.type_ = dtype::f32;  // for good: no later part brings the narrower type back
         }
     }
 

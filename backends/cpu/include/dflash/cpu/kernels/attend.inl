@@ -177,8 +177,10 @@ inline void attend_chunk(attend_tile& tile, const float* keys, const float* valu
     // Keys that all vectors see are shared; what lies before and after goes one vector at a time, in the same order.
     const float* v = values + chunk * e;
     const auto alone = [&](index t, index first, index last) {
-        value_group(v + first * e, e, p + first * tile.width + t, tile.width, 1, last - first, tile.o_c + t * o_stride,
-                    o_stride);
+        if (first < last) {
+            value_group(v + first * e, e, p + first * tile.width + t, tile.width, 1, last - first,
+                        tile.o_c + t * o_stride, o_stride);
+        }
     };
     const bool shared = common_first < common_last;
     for (index t = 0; t < tile.count; ++t) {
