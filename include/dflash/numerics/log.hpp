@@ -35,9 +35,8 @@ DFLASH_HD inline float join_log(float k, float f, float low) {
     // The two large terms are added without loss (their product with k is exact, and |k ln2| > |f| unless k = 0), so
     // that the last addition is the only rounding that counts. This makes the result monotone and nearly correctly
     // rounded; adding in any other order loses one of the two.
-    const float large = k * c::ln2_hi;
-    const float head = large + f;
-    const float tail = f - (head - large);
+    const float head = fma(k, c::ln2_hi, f);
+    const float tail = f - fma(-k, c::ln2_hi, head);
     return head + (tail + rest);
 }
 

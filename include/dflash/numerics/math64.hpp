@@ -103,7 +103,7 @@ DFLASH_HD inline sine_cosine sincos(double x) {
     double r = x;
     do {
         const double n = rint(r * c::two_over_pi);
-        const double turn = n - 4.0 * rint(n * 0.25);  // exact: -2 .. 2
+        const double turn = fma(-4.0, rint(n * 0.25), n);  // exact: -2 .. 2
         quadrant += static_cast<int>(turn);
         r = fma(n, -c::half_pi_1, r);
         r = fma(n, -c::half_pi_2, r);
