@@ -5,12 +5,17 @@
 
 // ---- where the lanes come from -------------------------------------------------------------------------------------
 
+/// Asks for a cache line, which may lie outside every array: asking is not reading. An address and no pointer, because
+/// pointers may not be formed there.
+DFLASH_CPU_INLINE void fetch_address(std::uintptr_t address) {
+    __builtin_prefetch(reinterpret_cast<const void*>(address));  // NOLINT(performance-no-int-to-ptr)
+}
+
 /// Asks for the cache line some way behind p, when a tile reads so many streams. While a core multiplies, the hardware
-/// does not look ahead far enough by itself. The line may lie behind the array: asking is not reading.
+/// does not look ahead far enough by itself.
 DFLASH_CPU_INLINE void fetch_line(const void* p, index streams) {
     const index ahead = streams == 1 ? 8192 : 4096 / streams;
-    const auto address = reinterpret_cast<std::uintptr_t>(p) + static_cast<std::uintptr_t>(ahead);
-    __builtin_prefetch(reinterpret_cast<const void*>(address));
+    fetch_address(reinterpret_cast<std::uintptr_t>(p) + static_cast<std::uintptr_t>(ahead));
 }
 
 /// Weights or keys in panels: (k, 16) floats.
@@ -57,7 +62,7 @@ struct columns_f32 {
     DFLASH_CPU_INLINE v16 at(index k) const { return load(data + k * stride); }
     DFLASH_CPU_INLINE void fetch(index k, index) const {
         const auto rows = static_cast<std::uintptr_t>((k + 16) * stride) * sizeof(float);
-        __builtin_prefetch(reinterpret_cast<const void*>(reinterpret_cast<std::uintptr_t>(data) + rows));
+        fetch_address(reinterpret_cast<std::uintptr_t>(data) + rows);
     }
 };
 
