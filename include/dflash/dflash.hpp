@@ -24,6 +24,7 @@
 #include <dflash/drafters/dflash.hpp>
 #include <dflash/model/draft_transformer.hpp>
 #include <dflash/model/layer.hpp>
+#include <dflash/model/layer_stack.hpp>
 #include <dflash/model/rope_positions.hpp>
 #include <dflash/model/shape.hpp>
 #include <dflash/model/taps.hpp>

@@ -72,15 +72,7 @@ public:
     template <class Callback = detail::ignore_rounds>
     generation_result generate(std::span<const token_id> prompt, const generation_limits& limits = {},
                                Callback callback = {}, noise_key noise = {}) {
-        prime(prompt, limits, noise);
-        round_view round{.tokens = state_.book.generated(), .accepted = 0, .drafted = 0};
-        while (!round.empty()) {
-            if (!detail::deliver(callback, round)) {
-                cancel();
-            }
-            round = step();
-        }
-        return result();
+        return detail::run_to_end(*this, prompt, limits, callback, noise);
     }
 
     void cancel() noexcept { state_.book.cancel(); }
@@ -98,7 +90,7 @@ private:
             accept_call<space>{.drafts = {}, .logits = row(), .draft_law = {}, .position = position, .noise = noise_},
             state_.sampler());
         if (outcome.bad_row >= 0) {
-            raise<numeric_error>("logits: the row for position ", position, " holds NaN or infinity");
+            detail::raise_not_finite(position);
         }
         detail::check_token("sampler", outcome.next, state_.model().vocab_size());
         state_.stats.sample_seconds += watch.lap();

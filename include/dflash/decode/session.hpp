@@ -11,6 +11,7 @@
 #include <utility>
 
 #include <dflash/buffer.hpp>
+#include <dflash/concepts/drafter.hpp>
 #include <dflash/concepts/model.hpp>
 #include <dflash/concepts/observer.hpp>
 #include <dflash/concepts/sampler.hpp>
@@ -52,7 +53,6 @@ public:
     [[nodiscard]] Model& model() const noexcept { return *model_; }
     [[nodiscard]] typename Model::cache_type& cache() { return *cache_; }
     [[nodiscard]] const typename Model::cache_type& cache() const { return *cache_; }
-    [[nodiscard]] bool has_cache() const noexcept { return cache_.has_value(); }
     /// Answers for the position after the committed tokens; one with history has seen exactly those.
     [[nodiscard]] Sampler& sampler() noexcept { return history_ ? *history_ : fresh_; }
 
@@ -146,6 +146,26 @@ inline void check_token(const char* who, token_id token, index vocab_size) {
     if (token < 0 || token >= vocab_size) {
         raise<contract_error>(who, ": returned token ", token, ", the vocabulary is 0 .. ", vocab_size - 1);
     }
+}
+
+/// The row of a token that is to be committed is not finite.
+[[noreturn]] inline void raise_not_finite(index position) {
+    raise<numeric_error>("logits: the row for position ", position, " holds NaN or infinity");
+}
+
+/// Primes a decoder and steps it to an end, handing every round to the callback.
+template <class Decoder, class Callback>
+generation_result run_to_end(Decoder& decoder, std::span<const token_id> prompt, const generation_limits& limits,
+                             Callback& callback, noise_key noise) {
+    decoder.prime(prompt, limits, noise);
+    round_view round{.tokens = decoder.account().generated(), .accepted = 0, .drafted = 0};
+    while (!round.empty()) {
+        if (!deliver(callback, round)) {
+            decoder.cancel();
+        }
+        round = decoder.step();
+    }
+    return decoder.result();
 }
 
 /// The callback of callers that do not want to watch.

@@ -66,8 +66,7 @@ public:
             state_.stats.prefill_seconds = watch.lap();
             const verdict outcome = accept({}, {}, state_.book.committed());
             if (outcome.bad_row >= 0) {
-                raise<numeric_error>("logits: the row for position ", state_.book.committed(),
-                                     " holds NaN or infinity");
+                detail::raise_not_finite(state_.book.committed());
             }
             round_[0] = outcome.next;
             state_.stats.sample_seconds += watch.lap();
@@ -112,7 +111,7 @@ public:
 
         const verdict outcome = accept(drafts, draft.law, committed);
         if (outcome.bad_row == 0) {
-            raise<numeric_error>("logits: the row for position ", committed, " holds NaN or infinity");
+            detail::raise_not_finite(committed);
         }
         report.accepted = outcome.accepted;
         std::copy_n(drafts.data(), outcome.accepted, round_.data());
@@ -149,15 +148,7 @@ public:
     template <class Callback = detail::ignore_rounds>
     generation_result generate(std::span<const token_id> prompt, const generation_limits& limits = {},
                                Callback callback = {}, noise_key noise = {}) {
-        prime(prompt, limits, noise);
-        round_view round{.tokens = state_.book.generated(), .accepted = 0, .drafted = 0};
-        while (!round.empty()) {
-            if (!detail::deliver(callback, round)) {
-                cancel();
-            }
-            round = step();
-        }
-        return result();
+        return detail::run_to_end(*this, prompt, limits, callback, noise);
     }
 
     void cancel() noexcept { state_.book.cancel(); }

@@ -6,16 +6,12 @@
 // Source: DFlash, arXiv 2602.06036.
 #pragma once
 
-#include <algorithm>
-#include <span>
-#include <string_view>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
 #include <dflash/concepts/observer.hpp>
-#include <dflash/model/layer.hpp>
-#include <dflash/model/rope_positions.hpp>
+#include <dflash/model/layer_stack.hpp>
 
 DFLASH_BEGIN_NAMESPACE
 
@@ -30,19 +26,13 @@ public:
     /// Packs the weights for the backend; the views may go away afterwards. Errors: config_error, backend_error.
     draft_transformer(draft_shape shape, const draft_weights& weights, Ops ops = {}, Attention attention = {},
                       Observer observer = {})
-        : ops_(std::move(ops)),
-          attention_(std::move(attention)),
-          observer_(std::move(observer)),
-          shape_(checked(std::move(shape), weights)),
-          fc_(decoder_layer<Ops>::matrix(ops_, "fc", weights.fc, {}, false, shape_.hidden_size, feature_size())),
-          hidden_norm_(decoder_layer<Ops>::norm(ops_, "hidden_norm", weights.hidden_norm, shape_.hidden_size)),
-          norm_(decoder_layer<Ops>::norm(ops_, "norm", weights.norm, shape_.hidden_size)),
-          rope_(shape_.rope, shape_.head_dim, shape_.max_positions) {
-        layers_.reserve(weights.layers.size());
-        for (const layer_weights& layer : weights.layers) {
-            layers_.emplace_back(ops_, shape_, layer, projection::q_and_kv);
-        }
-    }
+        : shape_(checked(std::move(shape))),
+          stack_("draft", shape_, weights.layers, projection::q_and_kv, std::move(ops), std::move(attention),
+                 std::move(observer)),
+          fc_(decoder_layer<Ops>::matrix(stack_.ops(), "fc", weights.fc, {}, false, shape_.hidden_size,
+                                         feature_size())),
+          hidden_norm_(decoder_layer<Ops>::norm(stack_.ops(), "hidden_norm", weights.hidden_norm, shape_.hidden_size)),
+          norm_(decoder_layer<Ops>::norm(stack_.ops(), "norm", weights.norm, shape_.hidden_size)) {}
 
     draft_transformer(const draft_transformer&) = delete;
     draft_transformer& operator=(const draft_transformer&) = delete;
@@ -53,16 +43,13 @@ public:
         return static_cast<index>(shape_.taps.size()) * shape_.hidden_size;
     }
     [[nodiscard]] index max_positions() const noexcept { return shape_.max_positions; }
-    [[nodiscard]] Ops& backend() noexcept { return ops_; }
-    [[nodiscard]] Observer& observer() noexcept { return observer_; }
+    [[nodiscard]] Ops& backend() noexcept { return stack_.ops(); }
+    [[nodiscard]] Observer& observer() noexcept { return stack_.observer(); }
 
     /// Replaces the rotary table, e.g. by one with hand-made angles. Errors: config_error when it does not fit.
-    void set_rope_table(numerics::rope_table table) { rope_.inject(std::move(table)); }
+    void set_rope_table(numerics::rope_table table) { stack_.rope().inject(std::move(table)); }
 
-    [[nodiscard]] cache_type make_cache(index capacity) {
-        rope_.reserve((std::min)(capacity, shape_.max_positions));
-        return cache_type(shape_.layers, shape_.kv_heads, shape_.head_dim, capacity);
-    }
+    [[nodiscard]] cache_type make_cache(index capacity) { return stack_.make_cache(capacity); }
 
     /// Adds context: K and V rows of every layer for features (c, k*d) of positions cache.length() onwards.
     /// Errors: config_error when there is no room; the cache is unchanged then.
@@ -72,27 +59,27 @@ public:
         if (features.cols() != feature_size()) {
             raise<config_error>("inject: features have ", features.cols(), " columns, needs ", feature_size());
         }
-        check_room("inject", position, c, cache);
+        stack_.check_room("inject", position, c, cache);
         if (c == 0) {
             return;
         }
-        rope_.reserve(position + c);
+        stack_.rope().reserve(position + c);
         reserve_context(c);
         const index kv_cols = 2 * shape_.kv_heads * shape_.head_dim;
         const rows projected = projected_.matrix(c, shape_.hidden_size);
         const rows context = context_.matrix(c, shape_.hidden_size);
         const rows kv = context_kv_.matrix(c, kv_cols);
         if constexpr (std::is_same_v<scalar, float>) {
-            ops_.linear(features, fc_, projected);
+            stack_.ops().linear(features, fc_, projected);
         } else {
             const rows in = features_.matrix(c, feature_size());
-            ops_.copy(features, in);
-            ops_.linear(in, fc_, projected);
+            stack_.ops().copy(features, in);
+            stack_.ops().linear(in, fc_, projected);
         }
-        ops_.rms_norm(projected, hidden_norm_, shape_.rms_norm_eps, context);
-        show("context", -1, position, context);
+        stack_.ops().rms_norm(projected, hidden_norm_, shape_.rms_norm_eps, context);
+        stack_.show("context", -1, position, context);
         for (index l = 0; l < shape_.layers; ++l) {
-            layers_[static_cast<std::size_t>(l)].inject(ops_, shape_, rope_.table(), position, context, kv);
+            stack_.inject(l, position, context, kv);
             cache.write(l, position, kv.columns(0, kv_cols / 2), kv.columns(kv_cols / 2, kv_cols / 2));
         }
         cache.extend(position + c);
@@ -107,42 +94,21 @@ public:
             raise<config_error>("draft forward: embeddings are (", b, ", ", embeddings.cols(), "), needs (b, ",
                                 shape_.hidden_size, ")");
         }
-        check_room("draft forward", position, b, cache);
-        rope_.reserve(position + b);
-        work_.reserve(shape_, b);
-        ops_.copy(embeddings, work_.hidden(b));
-        for (index l = 0; l < shape_.layers; ++l) {
-            const decoder_layer<Ops>& layer = layers_[static_cast<std::size_t>(l)];
-            layer.project(ops_, shape_, rope_.table(), position, work_, b);
-            show("q", l, position, work_.q(b));
-            show("k", l, position, work_.k(b));
-            show("v", l, position, work_.v(b));
-            attend_rows(attention(), shape_, l, cache, position, work_, b);
-            show("attention", l, position, work_.attended(b));
-            layer.finish(ops_, shape_, work_, b);
-            show("hidden", l, position, work_.hidden(b));
-        }
-        ops_.rms_norm(work_.hidden(b), norm_, shape_.rms_norm_eps, work_.normed(b));
-        ops_.copy(matrix_view<const scalar, space>(work_.normed(b)), hidden);
+        stack_.check_room("draft forward", position, b, cache);
+        stack_.reserve(position, b);
+        layer_workspace<Ops>& work = stack_.work();
+        stack_.ops().copy(embeddings, work.hidden(b));
+        stack_.run(cache, position, b, [](index) {});
+        stack_.ops().rms_norm(work.hidden(b), norm_, shape_.rms_norm_eps, work.normed(b));
+        stack_.ops().copy(matrix_view<const scalar, space>(work.normed(b)), hidden);
     }
 
 private:
     using rows = matrix_view<scalar, space>;
 
-    static draft_shape checked(draft_shape shape, const draft_weights& weights) {
+    static draft_shape checked(draft_shape shape) {
         shape.check();
-        if (static_cast<index>(weights.layers.size()) != shape.layers) {
-            raise<config_error>("draft: num_hidden_layers is ", shape.layers, ", the weights have ",
-                                weights.layers.size());
-        }
         return shape;
-    }
-
-    void check_room(const char* what, index position, index count, const cache_type& cache) const {
-        if (position + count > cache.capacity() || position + count > shape_.max_positions) {
-            raise<config_error>(what, ": positions ", position, " .. ", position + count - 1, " need more room than ",
-                                (std::min)(cache.capacity(), shape_.max_positions));
-        }
     }
 
     void reserve_context(index c) {
@@ -158,30 +124,11 @@ private:
         context_rows_ = c;
     }
 
-    [[nodiscard]] const auto& attention() const noexcept {
-        if constexpr (std::is_same_v<Attention, Ops>) {
-            return ops_;  // one object, one thread count
-        } else {
-            return attention_;
-        }
-    }
-
-    void show(std::string_view name, index layer, index position, matrix_view<const scalar, space> values) {
-        if constexpr (std::is_same_v<scalar, float>) {
-            notify<tensor_event<space>>(observer_, [&] { return tensor_event<space>{name, layer, position, values}; });
-        }
-    }
-
-    Ops ops_;
-    Attention attention_;
-    Observer observer_;
     draft_shape shape_;
+    layer_stack<Ops, Attention, Cache, Observer> stack_;
     typename Ops::linear_weights fc_;
     typename Ops::vector_weights hidden_norm_;
     typename Ops::vector_weights norm_;
-    rope_positions rope_;
-    std::vector<decoder_layer<Ops>> layers_;
-    layer_workspace<Ops> work_;
     index context_rows_ = 0;
     buffer<scalar, space> features_;    // (c, k*d), only where the scalar is not float
     buffer<scalar, space> projected_;   // (c, d)

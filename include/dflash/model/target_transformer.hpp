@@ -7,15 +7,13 @@
 #include <algorithm>
 #include <optional>
 #include <span>
-#include <string_view>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
 #include <dflash/concepts/model.hpp>
 #include <dflash/concepts/observer.hpp>
-#include <dflash/model/layer.hpp>
-#include <dflash/model/rope_positions.hpp>
+#include <dflash/model/layer_stack.hpp>
 
 DFLASH_BEGIN_NAMESPACE
 
@@ -31,22 +29,16 @@ public:
     /// a draft listens to, in order. Errors: config_error (shape, taps, a tensor's shape), backend_error (memory).
     target_transformer(target_shape shape, const target_weights& weights, std::span<const index> taps = {},
                        Ops ops = {}, Attention attention = {}, Observer observer = {})
-        : ops_(std::move(ops)),
-          attention_(std::move(attention)),
-          observer_(std::move(observer)),
-          shape_(checked(std::move(shape), weights, taps)),
+        : shape_(checked(std::move(shape), taps)),
           taps_(taps.begin(), taps.end()),
-          embedding_(decoder_layer<Ops>::matrix(ops_, "embed_tokens", weights.embedding, {}, false, shape_.vocab_size,
-                                                shape_.hidden_size)),
-          norm_(decoder_layer<Ops>::norm(ops_, "norm", weights.norm, shape_.hidden_size)),
-          rope_(shape_.rope, shape_.head_dim, shape_.max_positions) {
+          stack_("target", shape_, weights.layers, projection::qkv, std::move(ops), std::move(attention),
+                 std::move(observer)),
+          embedding_(decoder_layer<Ops>::matrix(stack_.ops(), "embed_tokens", weights.embedding, {}, false,
+                                                shape_.vocab_size, shape_.hidden_size)),
+          norm_(decoder_layer<Ops>::norm(stack_.ops(), "norm", weights.norm, shape_.hidden_size)) {
         if (!shape_.tied_head) {
-            head_.emplace(decoder_layer<Ops>::matrix(ops_, "lm_head", weights.head, {}, false, shape_.vocab_size,
-                                                     shape_.hidden_size));
-        }
-        layers_.reserve(weights.layers.size());
-        for (const layer_weights& layer : weights.layers) {
-            layers_.emplace_back(ops_, shape_, layer, projection::qkv);
+            head_.emplace(decoder_layer<Ops>::matrix(stack_.ops(), "lm_head", weights.head, {}, false,
+                                                     shape_.vocab_size, shape_.hidden_size));
         }
     }
 
@@ -59,16 +51,13 @@ public:
     [[nodiscard]] index hidden_size() const noexcept { return shape_.hidden_size; }
     [[nodiscard]] index max_positions() const noexcept { return shape_.max_positions; }
     [[nodiscard]] index feature_size() const noexcept { return static_cast<index>(taps_.size()) * shape_.hidden_size; }
-    [[nodiscard]] Ops& backend() noexcept { return ops_; }
-    [[nodiscard]] Observer& observer() noexcept { return observer_; }
+    [[nodiscard]] Ops& backend() noexcept { return stack_.ops(); }
+    [[nodiscard]] Observer& observer() noexcept { return stack_.observer(); }
 
     /// Replaces the rotary table, e.g. by one with hand-made angles. Errors: config_error when it does not fit.
-    void set_rope_table(numerics::rope_table table) { rope_.inject(std::move(table)); }
+    void set_rope_table(numerics::rope_table table) { stack_.rope().inject(std::move(table)); }
 
-    [[nodiscard]] cache_type make_cache(index capacity) {
-        rope_.reserve((std::min)(capacity, shape_.max_positions));
-        return cache_type(shape_.layers, shape_.kv_heads, shape_.head_dim, capacity);
-    }
+    [[nodiscard]] cache_type make_cache(index capacity) { return stack_.make_cache(capacity); }
 
     /// Extends the sequence by the tokens. Logits are those of the last out.logits.rows() tokens, features of all.
     /// Errors: config_error for a token outside the vocabulary or no room; the cache is unchanged then.
@@ -76,34 +65,26 @@ public:
         const index m = size_of(tokens);
         const index position = cache.length();
         check_call(m, position, cache, out);
-        rope_.reserve(position + m);
-        work_.reserve(shape_, m);
-        ops_.gather(embedding_, tokens, work_.hidden(m));
-        for (index l = 0; l < shape_.layers; ++l) {
-            const decoder_layer<Ops>& layer = layers_[static_cast<std::size_t>(l)];
-            layer.project(ops_, shape_, rope_.table(), position, work_, m);
-            show("q", l, position, work_.q(m));
-            show("k", l, position, work_.k(m));
-            show("v", l, position, work_.v(m));
-            attend_rows(attention(), shape_, l, cache, position, work_, m);
-            show("attention", l, position, work_.attended(m));
-            layer.finish(ops_, shape_, work_, m);
-            show("hidden", l, position, work_.hidden(m));
-            if (l + 1 < shape_.layers) {
-                tap(l, m, work_.hidden(m), out.features);
+        stack_.reserve(position, m);
+        layer_workspace<Ops>& work = stack_.work();
+        stack_.ops().gather(embedding_, tokens, work.hidden(m));
+        stack_.run(cache, position, m, [&](index layer) {
+            if (layer + 1 < shape_.layers) {
+                tap(layer, m, work.hidden(m), out.features);
             }
-        }
+        });
         // Hidden states are counted as the model's makers do: the last entry is the one after the final norm.
         const bool last_tapped =
             !out.features.empty() && std::find(taps_.begin(), taps_.end(), shape_.layers - 1) != taps_.end();
         const index r = last_tapped ? m : out.logits.rows();
         if (r > 0) {
-            ops_.rms_norm(work_.hidden(m).rows(m - r, r), norm_, shape_.rms_norm_eps, work_.normed(m).rows(m - r, r));
+            stack_.ops().rms_norm(work.hidden(m).rows(m - r, r), norm_, shape_.rms_norm_eps,
+                                  work.normed(m).rows(m - r, r));
             if (last_tapped) {
-                tap(shape_.layers - 1, m, work_.normed(m), out.features);
+                tap(shape_.layers - 1, m, work.normed(m), out.features);
             }
             if (out.logits.rows() > 0) {
-                head_rows(work_.normed(m).rows(m - out.logits.rows(), out.logits.rows()), out.logits);
+                head_rows(work.normed(m).rows(m - out.logits.rows(), out.logits.rows()), out.logits);
             }
         }
         cache.extend(position + m);
@@ -112,12 +93,12 @@ public:
     /// Embedding rows: (n, d).
     void embed(std::span<const token_id> ids, matrix_view<float, space> out) {
         if constexpr (std::is_same_v<scalar, float>) {
-            ops_.gather(embedding_, ids, out);
+            stack_.ops().gather(embedding_, ids, out);
         } else {
             grow(scratch_, size_of(ids) * shape_.hidden_size);
             const matrix_view<scalar, space> rows = scratch_.matrix(size_of(ids), shape_.hidden_size);
-            ops_.gather(embedding_, ids, rows);
-            ops_.copy(matrix_view<const scalar, space>(rows), out);
+            stack_.ops().gather(embedding_, ids, rows);
+            stack_.ops().copy(matrix_view<const scalar, space>(rows), out);
         }
     }
 
@@ -128,18 +109,14 @@ public:
         } else {
             grow(head_in_, hidden.rows() * hidden.cols());
             const matrix_view<scalar, space> rows = head_in_.matrix(hidden.rows(), hidden.cols());
-            ops_.copy(hidden, rows);
+            stack_.ops().copy(hidden, rows);
             head_rows(rows, out);
         }
     }
 
 private:
-    static target_shape checked(target_shape shape, const target_weights& weights, std::span<const index> taps) {
+    static target_shape checked(target_shape shape, std::span<const index> taps) {
         shape.check();
-        if (static_cast<index>(weights.layers.size()) != shape.layers) {
-            raise<config_error>("target: num_hidden_layers is ", shape.layers, ", the weights have ",
-                                weights.layers.size());
-        }
         for (const index tap : taps) {
             if (tap < 0 || tap >= shape.layers) {
                 raise<config_error>("target_layer_ids: holds ", tap, ", the target has layers 0 .. ", shape.layers - 1);
@@ -152,10 +129,7 @@ private:
         if (m < 1) {
             raise<config_error>("forward: got ", m, " tokens, needs at least 1");
         }
-        if (position + m > cache.capacity() || position + m > shape_.max_positions) {
-            raise<config_error>("forward: positions ", position, " .. ", position + m - 1, " need more room than ",
-                                (std::min)(cache.capacity(), shape_.max_positions));
-        }
+        stack_.check_room("forward", position, m, cache);
         if (out.logits.rows() > m || (out.logits.rows() > 0 && out.logits.cols() != shape_.vocab_size)) {
             raise<config_error>("forward: logits (", out.logits.rows(), ", ", out.logits.cols(), "), needs at most (",
                                 m, ", ", shape_.vocab_size, ")");
@@ -166,19 +140,11 @@ private:
         }
     }
 
-    [[nodiscard]] const auto& attention() const noexcept {
-        if constexpr (std::is_same_v<Attention, Ops>) {
-            return ops_;  // one object, one thread count
-        } else {
-            return attention_;
-        }
-    }
-
     void tap(index layer, index m, matrix_view<const scalar, space> rows, const matrix_view<float, space>& features) {
         for (std::size_t t = 0; t < taps_.size() && !features.empty(); ++t) {
             if (taps_[t] == layer) {
-                ops_.copy(rows,
-                          features.rows(0, m).columns(static_cast<index>(t) * shape_.hidden_size, shape_.hidden_size));
+                stack_.ops().copy(
+                    rows, features.rows(0, m).columns(static_cast<index>(t) * shape_.hidden_size, shape_.hidden_size));
             }
         }
     }
@@ -186,12 +152,12 @@ private:
     void head_rows(matrix_view<const scalar, space> rows, matrix_view<float, space> logits) {
         const typename Ops::linear_weights& weights = head_ ? *head_ : embedding_;
         if constexpr (std::is_same_v<scalar, float>) {
-            ops_.linear(rows, weights, logits);
+            stack_.ops().linear(rows, weights, logits);
         } else {
             grow(scratch_, rows.rows() * shape_.vocab_size);
             const matrix_view<scalar, space> out = scratch_.matrix(rows.rows(), shape_.vocab_size);
-            ops_.linear(rows, weights, out);
-            ops_.copy(matrix_view<const scalar, space>(out), logits);
+            stack_.ops().linear(rows, weights, out);
+            stack_.ops().copy(matrix_view<const scalar, space>(out), logits);
         }
     }
 
@@ -201,23 +167,12 @@ private:
         }
     }
 
-    void show(std::string_view name, index layer, index position, matrix_view<const scalar, space> rows) {
-        if constexpr (std::is_same_v<scalar, float>) {
-            notify<tensor_event<space>>(observer_, [&] { return tensor_event<space>{name, layer, position, rows}; });
-        }
-    }
-
-    Ops ops_;
-    Attention attention_;
-    Observer observer_;
     target_shape shape_;
     std::vector<index> taps_;
+    layer_stack<Ops, Attention, Cache, Observer> stack_;
     typename Ops::linear_weights embedding_;
     std::optional<typename Ops::linear_weights> head_;
     typename Ops::vector_weights norm_;
-    rope_positions rope_;
-    std::vector<decoder_layer<Ops>> layers_;
-    layer_workspace<Ops> work_;
     buffer<scalar, space> scratch_;
     buffer<scalar, space> head_in_;
 };
