@@ -9,6 +9,7 @@
 #include <dflash/concepts/cache.hpp>
 #include <dflash/concepts/drafter.hpp>
 #include <dflash/concepts/model.hpp>
+#include <dflash/concepts/noise.hpp>
 #include <dflash/concepts/observer.hpp>
 #include <dflash/concepts/ops.hpp>
 #include <dflash/concepts/sampler.hpp>
@@ -17,10 +18,13 @@
 #include <dflash/decode/acceptance.hpp>
 #include <dflash/decode/ledger.hpp>
 #include <dflash/decode/limits.hpp>
+#include <dflash/decode/log_probabilities.hpp>
+#include <dflash/decode/rejection_sampling.hpp>
 #include <dflash/decode/serial.hpp>
 #include <dflash/decode/session.hpp>
 #include <dflash/decode/speculative.hpp>
 #include <dflash/decode/stats.hpp>
+#include <dflash/decode/typical_acceptance.hpp>
 #include <dflash/drafters/dflash.hpp>
 #include <dflash/model/draft_transformer.hpp>
 #include <dflash/model/layer.hpp>
@@ -42,6 +46,7 @@
 #include <dflash/numerics/linear.hpp>
 #include <dflash/numerics/log.hpp>
 #include <dflash/numerics/math64.hpp>
+#include <dflash/numerics/philox.hpp>
 #include <dflash/numerics/polynomial.hpp>
 #include <dflash/numerics/rms_norm.hpp>
 #include <dflash/numerics/rope.hpp>
@@ -49,7 +54,14 @@
 #include <dflash/numerics/softmax.hpp>
 #include <dflash/numerics/sum.hpp>
 #include <dflash/numerics/tanh.hpp>
+#include <dflash/sampling/categorical.hpp>
+#include <dflash/sampling/constrained.hpp>
+#include <dflash/sampling/drafting.hpp>
+#include <dflash/sampling/filters.hpp>
 #include <dflash/sampling/greedy.hpp>
+#include <dflash/sampling/options.hpp>
+#include <dflash/sampling/penalties.hpp>
+#include <dflash/sampling/philox_noise.hpp>
 #include <dflash/testing/acceptance.hpp>
 #include <dflash/testing/block_policy.hpp>
 #include <dflash/testing/conformance.hpp>

@@ -5,12 +5,14 @@
 //      the logits is the law of position call.position + i, and drafts[i] is the guess for that position.
 //   2. verdict.accepted is the number of leading drafts that stand. Unless a row was not finite, verdict.next is one
 //      more token, from the row after the last accepted draft.
-//   3. A row that holds NaN or infinity is never sampled: bad_row names it, and the drafts before it stand.
+//   3. A row that holds NaN or infinity is never sampled: bad_row names it, and the drafts before it stand. The same
+//      holds for a row from which the sampler has no token left, with fault == row_fault::nothing_left.
 //   4. With lossless == true the stream of committed tokens follows the law of serial decoding with the same sampler.
 //      `same_tokens` says more: they are the very tokens.
 #pragma once
 
 #include <concepts>
+#include <cstdint>
 #include <span>
 
 #include <dflash/concepts/drafter.hpp>
@@ -24,16 +26,23 @@ template <class Space = host_space>
 struct accept_call {
     std::span<const token_id> drafts;           ///< n guesses, n >= 0
     matrix_view<const float, Space> logits;     ///< (n + 1, v) the target's rows
-    matrix_view<const float, Space> draft_law;  ///< (n, v), or no rows when the drafts were not drawn
+    dflash::draft_law<Space> draft_law;         ///< of each draft, or no rows when they were not drawn
     index position = 0;                         ///< the position row 0 is the law of
     noise_key noise;                            ///< accept and redraw noise derive their own streams from it
+};
+
+/// Why a row cannot be used.
+enum class row_fault : std::uint8_t {
+    not_finite,    ///< it holds NaN or infinity
+    nothing_left,  ///< every token is forbidden
 };
 
 /// The outcome of one block, a few integers, so that it can be decided where the logits are.
 struct verdict {
     index accepted = 0;  ///< leading drafts that stand
     token_id next = -1;  ///< the target's own token after them; meaningless when bad_row >= 0
-    index bad_row = -1;  ///< row that was needed and is not finite, or -1
+    index bad_row = -1;  ///< row that was needed and cannot be used, or -1
+    row_fault fault = row_fault::not_finite;  ///< why, where bad_row >= 0
 };
 
 template <class T, class Sampler, class Space>

@@ -9,7 +9,9 @@
 //      (no rows when feature_size() is 0). It adds tokens.size() to context_length().
 //   4. crop(n) forgets every position from n on, bit for bit as if it had never been committed; reset() is crop(0) and
 //      also forgets everything a former sequence left behind.
-//   5. max_positions() bounds the sequence the drafter can follow; past it the decoder goes on without drafts.
+//   5. Drafts that are drawn come with the law each was drawn from, given the drafts before it. A draft that was not
+//      committed leaves no trace in what is proposed later, since its noise may be used again.
+//   6. max_positions() bounds the sequence the drafter can follow; past it the decoder goes on without drafts.
 #pragma once
 
 #include <concepts>
@@ -17,14 +19,10 @@
 #include <span>
 
 #include <dflash/concepts/model.hpp>
+#include <dflash/concepts/noise.hpp>
 #include <dflash/vocabulary.hpp>
 
 DFLASH_BEGIN_NAMESPACE
-
-/// The key of all randomness of one sequence. Noise is a function of (seed, absolute position, token id).
-struct noise_key {
-    std::uint64_t seed = 0;
-};
 
 /// What the decoder asks of a drafter.
 struct draft_request {
@@ -33,12 +31,36 @@ struct draft_request {
     noise_key noise;                      ///< for drafts that are drawn, not argmax
 };
 
+/// Rows of (token, weight) entries, for laws that leave most tokens out.
+struct sparse_rows {
+    std::span<const index> begins;    ///< (n + 1): row i is entries begins[i] .. begins[i + 1] - 1
+    std::span<const token_id> tokens;  ///< ascending within a row
+    std::span<const float> weights;
+
+    [[nodiscard]] index rows() const noexcept { return begins.empty() ? 0 : size_of(begins) - 1; }
+};
+
+/// The laws that drafts were drawn from: weights >= 0, in proportion to the probabilities, not normalised. Dense (n, v),
+/// or sparse in host memory. No rows: the drafts were not drawn, each is as if drawn from a law with one token.
+template <class Space = host_space>
+struct draft_law {
+    draft_law() = default;
+    draft_law(matrix_view<float, Space> rows) : dense(rows) {}        // NOLINT(google-explicit-constructor)
+    draft_law(matrix_view<const float, Space> rows) : dense(rows) {}  // NOLINT(google-explicit-constructor)
+    draft_law(const sparse_rows& rows) : sparse(rows) {}              // NOLINT(google-explicit-constructor)
+
+    [[nodiscard]] index rows() const noexcept { return sparse.rows() > 0 ? sparse.rows() : dense.rows(); }
+
+    matrix_view<const float, Space> dense;
+    sparse_rows sparse;
+};
+
 /// Where a drafter writes its guesses.
 template <class Space = host_space>
 struct draft_output {
-    std::span<token_id> tokens;     ///< room for block - 1 ids
-    index count = 0;                ///< how many were written
-    matrix_view<float, Space> law;  ///< (count, v) the law each was drawn from; no rows: ids are not drawn
+    std::span<token_id> tokens;  ///< room for block - 1 ids
+    index count = 0;             ///< how many were written
+    draft_law<Space> law;        ///< of each of them, or no rows; memory of the drafter, valid until its next call
 };
 
 template <class T, class Model>

@@ -3,7 +3,12 @@
 // Axioms (token_sampler)
 //   1. pick(logits, position) is pure: the same logits and position give the same token, whatever was picked before.
 //      `position` is the absolute position the token will occupy; noise is a function of (seed, position, token id).
-//   2. The token is inside 0 .. v - 1.
+//   2. The token is inside 0 .. v - 1, or no_token where every token is forbidden.
+//   Optional: reseed(key). A decoder calls it with the noise key of the sequence before the first pick.
+//
+// Axioms (law_sampler): a sampler whose law can be asked for
+//   scores(logits, out) writes the law of pick() as scores, in proportion to e^score, -inf for what is never picked; the
+//   largest is 0. It returns false, and out means nothing, where every token is forbidden.
 //
 // Axioms (sequence_sampler): a sampler whose law depends on the tokens before (penalties, grammars)
 //   3. fork() returns a copy that can be advanced without the original noticing.
@@ -15,6 +20,7 @@
 #include <concepts>
 #include <span>
 
+#include <dflash/concepts/noise.hpp>
 #include <dflash/vocabulary.hpp>
 
 DFLASH_BEGIN_NAMESPACE
@@ -22,6 +28,11 @@ DFLASH_BEGIN_NAMESPACE
 template <class T>
 concept token_sampler = requires(const T& sampler, std::span<const float> logits, index position) {
     { sampler.pick(logits, position) } -> std::same_as<token_id>;
+};
+
+template <class T>
+concept law_sampler = token_sampler<T> && requires(const T& sampler, std::span<const float> logits, std::span<float> out) {
+    { sampler.scores(logits, out) } -> std::same_as<bool>;
 };
 
 template <class T>

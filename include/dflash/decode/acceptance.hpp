@@ -37,6 +37,9 @@ private:
                 return {.accepted = i, .next = -1, .bad_row = i};
             }
             const token_id token = sampler.pick(row, call.position + i);
+            if (token == no_token) {
+                return {.accepted = i, .next = -1, .bad_row = i, .fault = row_fault::nothing_left};
+            }
             if (i == drafts || token != call.drafts[static_cast<std::size_t>(i)]) {
                 return {.accepted = i, .next = token, .bad_row = -1};
             }

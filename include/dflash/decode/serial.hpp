@@ -31,7 +31,7 @@ public:
 
     /// Prefills the prompt and samples the first token. Errors: config_error (prompt, limits), numeric_error.
     void prime(std::span<const token_id> prompt, const generation_limits& limits = {}, noise_key noise = {}) {
-        state_.open(prompt, limits, 1);
+        state_.open(prompt, limits, 1, noise);
         noise_ = noise;
         if (!state_.book.finished()) {
             detail::stopwatch watch;
@@ -41,6 +41,7 @@ public:
             state_.stats.prefill_seconds = watch.lap();
             const token_id token = sample();
             state_.prepare({&token, 1});
+            tell(token);
             state_.commit({&token, 1});
             state_.stats.tokens = 1;
         }
@@ -61,6 +62,7 @@ public:
         report.verify_seconds = watch.lap();
         const token_id token = sample();
         state_.prepare({&token, 1});
+        tell(token);
         guard.done();
         state_.commit({&token, 1});
         report.committed = 1;
@@ -90,15 +92,18 @@ private:
             accept_call<space>{.drafts = {}, .logits = row(), .draft_law = {}, .position = position, .noise = noise_},
             state_.sampler());
         if (outcome.bad_row >= 0) {
-            detail::raise_not_finite(position);
+            detail::raise_bad_row(position, outcome.fault);
         }
         detail::check_token("sampler", outcome.next, state_.model().vocab_size());
         state_.stats.sample_seconds += watch.lap();
+        return outcome.next;
+    }
+
+    void tell(const token_id& token) {
         notify<round_event<space>>(observer_, [&] {
             return round_event<space>{
-                .first = position, .drafts = {}, .tokens = {&outcome.next, 1}, .logits = row(), .report = {}};
+                .first = state_.book.committed(), .drafts = {}, .tokens = {&token, 1}, .logits = row(), .report = {}};
         });
-        return outcome.next;
     }
 
     detail::sequence_state<Model, Sampler> state_;

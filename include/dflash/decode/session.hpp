@@ -11,6 +11,7 @@
 #include <utility>
 
 #include <dflash/buffer.hpp>
+#include <dflash/concepts/acceptance.hpp>
 #include <dflash/concepts/drafter.hpp>
 #include <dflash/concepts/model.hpp>
 #include <dflash/concepts/observer.hpp>
@@ -57,15 +58,21 @@ public:
     [[nodiscard]] Sampler& sampler() noexcept { return history_ ? *history_ : fresh_; }
 
     /// Opens the account and makes room; no forward yet. `rows` is the largest block.
-    void open(std::span<const token_id> prompt, const generation_limits& limits, index rows) {
+    void open(std::span<const token_id> prompt, const generation_limits& limits, index rows, noise_key noise) {
         primed = false;
         book = ledger(prompt, limits, model_->vocab_size(), model_->max_positions());
         stats = decode_stats{};
         stats.reserve(book.room(), rows);
+        if constexpr (requires { fresh_.reseed(noise); }) {
+            fresh_.reseed(noise);
+        }
         if constexpr (sequence_sampler<Sampler>) {
             history_.emplace(fresh_.fork());
             for (const token_id token : book.tokens()) {
                 history_->advance(token);
+            }
+            if constexpr (requires { history_->start(); }) {
+                history_->start();
             }
         }
         const index capacity = (std::max)(book.prompt_length(), book.committed() + book.room() - 1);
@@ -148,8 +155,11 @@ inline void check_token(const char* who, token_id token, index vocab_size) {
     }
 }
 
-/// The row of a token that is to be committed is not finite.
-[[noreturn]] inline void raise_not_finite(index position) {
+/// The row of a token that is to be committed cannot be used.
+[[noreturn]] inline void raise_bad_row(index position, row_fault fault) {
+    if (fault == row_fault::nothing_left) {
+        raise<numeric_error>("sampler: no token is left for position ", position, ", every one of them is forbidden");
+    }
     raise<numeric_error>("logits: the row for position ", position, " holds NaN or infinity");
 }
 

@@ -51,7 +51,7 @@ public:
     /// Prefills the prompt, tells the drafter of it, and samples the first token.
     /// Errors: config_error (prompt, limits), numeric_error (non-finite logits).
     void prime(std::span<const token_id> prompt, const generation_limits& limits = {}, noise_key noise = {}) {
-        state_.open(prompt, limits, block_policy_.max_block());
+        state_.open(prompt, limits, block_policy_.max_block(), noise);
         noise_ = noise;
         drafter_->reset();
         following_ = true;
@@ -66,7 +66,7 @@ public:
             state_.stats.prefill_seconds = watch.lap();
             const verdict outcome = accept({}, {}, state_.book.committed());
             if (outcome.bad_row >= 0) {
-                detail::raise_not_finite(state_.book.committed());
+                detail::raise_bad_row(state_.book.committed(), outcome.fault);
             }
             round_[0] = outcome.next;
             state_.stats.sample_seconds += watch.lap();
@@ -111,12 +111,12 @@ public:
 
         const verdict outcome = accept(drafts, draft.law, committed);
         if (outcome.bad_row == 0) {
-            detail::raise_not_finite(committed);
+            detail::raise_bad_row(committed, outcome.fault);
         }
         report.accepted = outcome.accepted;
         std::copy_n(drafts.data(), outcome.accepted, round_.data());
         index length = outcome.accepted;
-        // A row that is not finite ends the round before it: serial decoding would deliver the drafts before it, too.
+        // A row that cannot be used ends the round before it: serial decoding would deliver the drafts before it, too.
         if (outcome.bad_row < 0) {
             round_[outcome.accepted] = outcome.next;
             ++length;
@@ -236,7 +236,7 @@ private:
         return out;
     }
 
-    verdict accept(std::span<const token_id> drafts, matrix_view<const float, space> law, index position) {
+    verdict accept(std::span<const token_id> drafts, const draft_law<space>& law, index position) {
         const verdict outcome = rule_.accept(accept_call<space>{.drafts = drafts,
                                                                 .logits = logits_.matrix(size_of(drafts) + 1, vocab()),
                                                                 .draft_law = law,

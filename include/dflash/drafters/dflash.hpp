@@ -1,4 +1,4 @@
-// The DFlash drafter: fills [anchor, MASK, MASK, ...] in one pass and takes the best token of every slot.
+// The DFlash drafter: fills [anchor, MASK, MASK, ...] in one pass and chooses a token for every slot.
 //
 // It owns the draft's context of one sequence; the weights are shared. The target lends its embedding and head. Slot 0
 // holds the anchor and its output is dropped. Source: DFlash, arXiv 2602.06036.
@@ -13,20 +13,21 @@
 #include <dflash/buffer.hpp>
 #include <dflash/concepts/drafter.hpp>
 #include <dflash/concepts/observer.hpp>
-#include <dflash/numerics/argmax.hpp>
+#include <dflash/sampling/drafting.hpp>
 
 DFLASH_BEGIN_NAMESPACE
 
-/// A drafter_for<Target>. One per sequence; several may share the draft and the target in one thread.
-template <class Draft, feature_target Target, class Observer = no_observer>
+/// A drafter_for<Target>. One per sequence; several may share the draft and the target in one thread. `Choice` is
+/// argmax_drafts, coupled_drafts or sampled_drafts (sampling/drafting.hpp).
+template <class Draft, feature_target Target, class Observer = no_observer, draft_choice Choice = argmax_drafts>
 class dflash_drafter {
 public:
     using space = typename Target::space;
     using cache_type = typename Draft::cache_type;
 
     /// Errors: config_error when the pair does not fit, with the field and both numbers.
-    dflash_drafter(Draft& draft, Target& target, Observer observer = {})
-        : draft_(&draft), target_(&target), observer_(std::move(observer)) {
+    dflash_drafter(Draft& draft, Target& target, Observer observer = {}, Choice choice = {})
+        : draft_(&draft), target_(&target), observer_(std::move(observer)), choice_(std::move(choice)) {
         if (draft.hidden_size() != target.hidden_size()) {
             raise<config_error>("draft: hidden_size is ", draft.hidden_size(), ", the target's is ",
                                 target.hidden_size());
@@ -77,17 +78,13 @@ public:
         const matrix_view<float, space> logits = logits_.matrix(b - 1, vocab);
         target_->embed({ids_.data(), static_cast<std::size_t>(b)}, embeddings);
         draft_->forward(embeddings, *cache_, hidden);
-        out.count = b - 1;
-        if (out.count == 0) {
+        if (b == 1) {
             return;
         }
         target_->head(hidden.rows(1, b - 1), logits);
         notify<tensor_event<space>>(
             observer_, [&] { return tensor_event<space>{"draft_logits", -1, context_length() + 1, logits}; });
-        for (index i = 0; i < out.count; ++i) {
-            out.tokens[static_cast<std::size_t>(i)] =
-                static_cast<token_id>(numerics::argmax(logits.row(i).data(), vocab));
-        }
+        choice_.choose(logits, size_of(request.committed), request.noise, out);
     }
 
     void crop(index n) {
@@ -114,6 +111,7 @@ private:
     Draft* draft_;
     Target* target_;
     Observer observer_;
+    Choice choice_;
     std::optional<cache_type> cache_;
     index rows_ = 0;
     buffer<token_id> ids_;             // (b)

@@ -9,11 +9,47 @@
 
 #include <dflash/buffer.hpp>
 #include <dflash/concepts/drafter.hpp>
+#include <dflash/decode/rejection_sampling.hpp>
 #include <dflash/testing/report.hpp>
 
 DFLASH_BEGIN_NAMESPACE
 
 namespace testing {
+
+namespace internal {
+
+/// A law for every draft or none; weights that are numbers >= 0, and some weight on the token that was drawn.
+template <class Space>
+void check_law(report& found, const draft_output<Space>& out, index vocab) {
+    constexpr const char* subject = "drafter";
+    const draft_law<Space>& law = out.law;
+    if (law.rows() == 0) {
+        return;
+    }
+    const index cols = law.sparse.rows() > 0 ? vocab : law.dense.cols();
+    if (!found.expect(law.rows() == out.count && cols == vocab, subject, 5, "the law of ", out.count, " drafts is (",
+                      law.rows(), ", ", cols, "), needs (", out.count, ", ", vocab, ") or no rows")) {
+        return;
+    }
+    if constexpr (std::is_same_v<Space, host_space>) {
+        for (index i = 0; i < out.count; ++i) {
+            float drawn = 0;
+            token_id before = -1;
+            dflash::detail::visit_law(law, i, [&](token_id token, float weight) {
+                found.expect(token > before && token < vocab, subject, 5, "the law of draft ", i, " names token ",
+                             token, " after ", before, ", the vocabulary is 0 .. ", vocab - 1);
+                found.expect(weight >= 0 && numerics::is_finite(weight), subject, 5, "the law of draft ", i,
+                             " gives token ", token, " the weight ", weight);
+                drawn = token == out.tokens[static_cast<std::size_t>(i)] ? weight : drawn;
+                before = token;
+            });
+            found.expect(drawn > 0, subject, 5, "draft ", i, " is token ", out.tokens[static_cast<std::size_t>(i)],
+                         ", which its law rules out");
+        }
+    }
+}
+
+}  // namespace internal
 
 /// Feeds the drafter sequences of the target, in pieces, with crops and resets, and asks for drafts of every length up
 /// to `longest_block` in between. Leaves the drafter reset.
@@ -26,7 +62,7 @@ template <target_model Model, drafter_for<Model> Drafter>
         const index vocab = model.vocab_size();
         const index width = drafter.feature_size();
         const index longest = (std::min<index>)({options.longest, model.max_positions(), drafter.max_positions() - 1});
-        if (!found.expect(longest >= 2 && width >= 0, subject, 5, "max_positions() is ", drafter.max_positions(),
+        if (!found.expect(longest >= 2 && width >= 0, subject, 6, "max_positions() is ", drafter.max_positions(),
                           " and feature_size() is ", width, "; there is nothing it could follow")) {
             return;
         }
@@ -51,9 +87,7 @@ template <target_model Model, drafter_for<Model> Drafter>
                 found.expect(id >= 0 && id < vocab, subject, 1, "it proposed ", id, ", the vocabulary is 0 .. ",
                              vocab - 1);
             }
-            found.expect(out.law.rows() == 0 || (out.law.rows() == out.count && out.law.cols() == vocab), subject, 2,
-                         "the law of ", out.count, " drafts is (", out.law.rows(), ", ", out.law.cols(), "), needs (",
-                         out.count, ", ", vocab, ") or no rows");
+            internal::check_law(found, out, vocab);
             return room;
         };
 
