@@ -41,7 +41,7 @@ inline void logits_from(std::uint64_t hash, std::span<float> row) {
     }
 }
 
-/// A target_model whose law after a prefix is a hash of all of it.
+/// A target_model whose law after a prefix is a hash of all of it, or of its last token alone.
 class table_target {
 public:
     using space = host_space;
@@ -59,8 +59,8 @@ public:
         index capacity_;
     };
 
-    table_target(index vocab, std::uint64_t seed, index max_positions = 1000)
-        : vocab_(vocab), seed_(seed), max_positions_(max_positions) {}
+    table_target(index vocab, std::uint64_t seed, index max_positions = 1000, bool last_only = false)
+        : vocab_(vocab), seed_(seed), max_positions_(max_positions), last_only_(last_only) {}
     [[nodiscard]] index vocab_size() const { return vocab_; }
     [[nodiscard]] index max_positions() const { return max_positions_; }
     [[nodiscard]] index feature_size() const { return 0; }
@@ -71,8 +71,9 @@ public:
         const index m = size_of(tokens);
         check_room(m, cache.length(), (std::min)(cache.capacity(), max_positions_));
         for (index i = 0; i < m; ++i) {
-            cache.hashes.push_back(hash_after(cache.hashes.empty() ? seed_ : cache.hashes.back(),
-                                              tokens[static_cast<std::size_t>(i)]));
+            const bool from_seed = cache.hashes.empty() || last_only_;
+            cache.hashes.push_back(
+                hash_after(from_seed ? seed_ : cache.hashes.back(), tokens[static_cast<std::size_t>(i)]));
             const index row = i - (m - out.logits.rows());
             if (row >= 0) {
                 logits_from(cache.hashes.back(), out.logits.row(row));
@@ -83,7 +84,7 @@ public:
     /// The law after a prefix.
     [[nodiscard]] std::vector<float> logits(std::span<const token_id> prefix) const {
         std::vector<float> row(static_cast<std::size_t>(vocab_));
-        logits_from(hash_of(prefix, seed_), row);
+        logits_from(hash_of(last_only_ ? prefix.last(1) : prefix, seed_), row);
         return row;
     }
 
@@ -91,6 +92,7 @@ private:
     index vocab_;
     std::uint64_t seed_;
     index max_positions_;
+    bool last_only_;
 };
 
 /// How a table_drafter's law relates to the target's.
@@ -109,7 +111,7 @@ public:
 
     [[nodiscard]] index feature_size() const { return 0; }
     [[nodiscard]] index context_length() const { return length_; }
-    [[nodiscard]] index max_positions() const { return 1000; }
+    [[nodiscard]] index max_positions() const { return target_->max_positions(); }
     void reserve(index) {}
     void commit(std::span<const token_id> tokens, matrix_view<const float>) { length_ += size_of(tokens); }
     void crop(index n) { length_ = n; }
@@ -150,15 +152,14 @@ public:
 
 private:
     void fill(std::span<const token_id> prefix, index slot, std::span<float> row) const {
+        const std::vector<float> own = target_->logits(prefix);
         if (kin_ == kinship::twin) {
-            logits_from(hash_of(prefix, target_->seed()), row);
+            std::copy(own.begin(), own.end(), row.begin());
             return;
         }
         const std::uint64_t strange = hash_of(prefix, target_->seed() + 77) + static_cast<std::uint64_t>(slot);
         logits_from(testing::dice(strange).roll(), row);
         if (kin_ == kinship::slot) {
-            std::vector<float> own(row.size());
-            logits_from(hash_of(prefix, target_->seed()), own);
             for (std::size_t t = 0; t < row.size(); ++t) {
                 row[t] = 0.5F * row[t] + 0.5F * own[t];
             }

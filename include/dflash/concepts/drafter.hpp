@@ -55,6 +55,26 @@ struct draft_law {
     sparse_rows sparse;
 };
 
+namespace detail {
+
+/// Calls visit(token, weight) for every entry of row i of the laws.
+template <class Visit>
+void visit_law(const draft_law<>& law, index i, Visit visit) {
+    if (law.sparse.rows() > 0) {
+        const auto at = static_cast<std::size_t>(i);
+        for (index e = law.sparse.begins[at]; e < law.sparse.begins[at + 1]; ++e) {
+            visit(law.sparse.tokens[static_cast<std::size_t>(e)], law.sparse.weights[static_cast<std::size_t>(e)]);
+        }
+        return;
+    }
+    const std::span<const float> row = law.dense.row(i);
+    for (std::size_t t = 0; t < row.size(); ++t) {
+        visit(static_cast<token_id>(t), row[t]);
+    }
+}
+
+}  // namespace detail
+
 /// Where a drafter writes its guesses.
 template <class Space = host_space>
 struct draft_output {

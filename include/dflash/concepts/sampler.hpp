@@ -19,6 +19,7 @@
 
 #include <concepts>
 #include <span>
+#include <type_traits>
 
 #include <dflash/concepts/noise.hpp>
 #include <dflash/vocabulary.hpp>
@@ -44,6 +45,9 @@ concept sequence_sampler = token_sampler<T> && requires(T& sampler, const T& con
 /// Checks each requirement with a sentence of its own. `static_assert(token_sampler_check<T>());`
 template <class T>
 consteval bool token_sampler_check() {
+    static_assert(!std::is_const_v<T>, "token_sampler: name the sampler's type without const (a const one cannot learn)");
+    static_assert(!requires(T& s, token_id token) { s.advance(token); } || sequence_sampler<T>,
+                  "sequence_sampler: a sampler with advance(token) needs fork() const, which returns one of its type");
     static_assert(
         requires(const T& s, std::span<const float> logits, index position) {
             { s.pick(logits, position) } -> std::same_as<token_id>;

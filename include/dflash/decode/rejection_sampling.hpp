@@ -38,22 +38,6 @@ struct token_weights {
 
 namespace detail {
 
-/// Calls visit(token, weight) for every entry of row i of the laws.
-template <class Visit>
-void visit_law(const draft_law<>& law, index i, Visit visit) {
-    if (law.sparse.rows() > 0) {
-        const auto at = static_cast<std::size_t>(i);
-        for (index e = law.sparse.begins[at]; e < law.sparse.begins[at + 1]; ++e) {
-            visit(law.sparse.tokens[static_cast<std::size_t>(e)], law.sparse.weights[static_cast<std::size_t>(e)]);
-        }
-        return;
-    }
-    const std::span<const float> row = law.dense.row(i);
-    for (std::size_t t = 0; t < row.size(); ++t) {
-        visit(static_cast<token_id>(t), row[t]);
-    }
-}
-
 /// The sum of row i and the weight of one token in it.
 struct law_facts {
     double total = 0;
@@ -77,7 +61,8 @@ public:
     static constexpr bool lossless = true;
     static constexpr bool same_tokens = false;
 
-    explicit rejection_sampling(Noise noise = {}) : noise_(std::move(noise)) {}
+    rejection_sampling() = default;
+    explicit rejection_sampling(Noise noise) : noise_(std::move(noise)) {}
 
     /// Errors: contract_error when the laws do not belong to the drafts: their number, or a draft its law rules out.
     template <law_sampler Sampler>

@@ -150,6 +150,10 @@ public:
                                Callback callback = {}, noise_key noise = {}) {
         return detail::run_to_end(*this, prompt, limits, callback, noise);
     }
+    /// The same without anybody watching.
+    generation_result generate(std::span<const token_id> prompt, const generation_limits& limits, noise_key noise) {
+        return generate(prompt, limits, detail::ignore_rounds{}, noise);
+    }
 
     void cancel() noexcept { state_.book.cancel(); }
     [[nodiscard]] generation_result result() const { return state_.result(); }

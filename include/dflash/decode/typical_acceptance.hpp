@@ -25,8 +25,9 @@ public:
     static constexpr bool lossless = false;
     static constexpr bool same_tokens = false;
 
+    typical_acceptance() = default;
     /// Errors: config_error.
-    explicit typical_acceptance(typical_options options = {}) : options_(options) {
+    explicit typical_acceptance(typical_options options) : options_(options) {
         if (!(options.epsilon >= 0 && options.epsilon <= 1)) {
             raise<config_error>("typical epsilon: got ", options.epsilon, ", needs 0 .. 1");
         }

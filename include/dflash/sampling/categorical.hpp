@@ -17,8 +17,9 @@ DFLASH_BEGIN_NAMESPACE
 template <noise_source Noise = philox_noise>
 class categorical {
 public:
+    categorical() = default;
     /// Errors: config_error for options that make no sense.
-    explicit categorical(sampling_options options = {}, Noise noise = {})
+    explicit categorical(sampling_options options, Noise noise = {})
         : filter_(std::move(options)), noise_(std::move(noise)) {}
 
     void reseed(noise_key key) noexcept { key_ = key; }
@@ -26,6 +27,11 @@ public:
 
     /// logits (v): finite, or -inf for what is forbidden. Errors: config_error for a bias outside the vocabulary.
     [[nodiscard]] token_id pick(std::span<const float> logits, index position) const {
+        const sampling_options& options = filter_.options();
+        if (options.temperature == 0 && options.biases.empty()) {  // what the filter would do, without the copy
+            const index best = numerics::argmax(logits.data(), size_of(logits));
+            return logits[static_cast<std::size_t>(best)] > -numerics::infinity ? static_cast<token_id>(best) : no_token;
+        }
         const std::span<float> law = make_room(logits.size());
         return scores(logits, law) ? noise_.draw(key_, noise_stream::token, position, law) : no_token;
     }

@@ -35,8 +35,9 @@ struct argmax_drafts {
 template <noise_source Noise = philox_noise>
 class coupled_drafts {
 public:
+    coupled_drafts() = default;
     /// Errors: config_error.
-    explicit coupled_drafts(sampling_options options = {}, Noise noise = {})
+    explicit coupled_drafts(sampling_options options, Noise noise = {})
         : sampler_(std::move(options), std::move(noise)) {}
 
     void choose(matrix_view<const float> logits, index position, noise_key key, draft_output<>& out) {
@@ -59,8 +60,9 @@ private:
 template <noise_source Noise = philox_noise>
 class sampled_drafts {
 public:
+    sampled_drafts() = default;
     /// Errors: config_error.
-    explicit sampled_drafts(sampling_options options = {}, Noise noise = {})
+    explicit sampled_drafts(sampling_options options, Noise noise = {})
         : filter_(std::move(options)), noise_(std::move(noise)) {}
 
     void choose(matrix_view<const float> logits, index position, noise_key key, draft_output<>& out) {

@@ -35,8 +35,9 @@ DFLASH_BEGIN_NAMESPACE
 /// Turns rows of logits into scores. Keeps scratch memory, so that rows after the first allocate nothing.
 class token_filter {
 public:
+    token_filter() = default;
     /// Errors: config_error, see check().
-    explicit token_filter(sampling_options options = {}) : options_(std::move(options)) { check(options_); }
+    explicit token_filter(sampling_options options) : options_(std::move(options)) { check(options_); }
 
     [[nodiscard]] const sampling_options& options() const noexcept { return options_; }
 

@@ -20,8 +20,9 @@ struct penalty_options {
 /// A token_constraint. The repetition penalty comes first, then frequency and presence.
 class penalties {
 public:
+    penalties() = default;
     /// Errors: config_error.
-    explicit penalties(penalty_options options = {}) : options_(options) {
+    explicit penalties(penalty_options options) : options_(options) {
         const auto needs = [](bool good, const char* name, float got, const char* range) {
             if (!good) {
                 raise<config_error>(name, ": got ", got, ", needs ", range);

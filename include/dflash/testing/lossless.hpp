@@ -123,8 +123,8 @@ lossless_report verify_lossless(Model& model, Drafter& drafter, const Sampler& s
     for (const std::vector<token_id>& prompt : prompts) {
         serial_rows.clear();
         block_rows.clear();
-        const generation_result expected = serial.generate(prompt, limits, detail::ignore_rounds{}, noise);
-        const generation_result got = speculative.generate(prompt, limits, detail::ignore_rounds{}, noise);
+        const generation_result expected = serial.generate(prompt, limits, noise);
+        const generation_result got = speculative.generate(prompt, limits, noise);
         report.tokens += static_cast<index>(expected.tokens.size());
         report.rounds += got.stats.rounds;
         report.drafted += got.stats.drafted;
