@@ -11,9 +11,16 @@ namespace numerics {
 /// of NaN only gives 0. n >= 1.
 [[nodiscard]] DFLASH_HD inline index argmax(const float* x, index n) {
     index best = 0;
-    for (index i = 1; i < n; ++i) {
-        const bool first_number = x[best] != x[best] && x[i] == x[i];
-        if (x[i] > x[best] || first_number) {
+    while (best < n && x[best] != x[best]) {
+        ++best;
+    }
+    if (best == n) {
+        return 0;
+    }
+    float value = x[best];
+    for (index i = best + 1; i < n; ++i) {
+        if (x[i] > value) {
+            value = x[i];
             best = i;
         }
     }

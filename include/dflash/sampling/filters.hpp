@@ -12,11 +12,14 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include <dflash/numerics/argmax.hpp>
 #include <dflash/numerics/exp.hpp>
+#include <dflash/numerics/log.hpp>
 #include <dflash/sampling/options.hpp>
 
 DFLASH_BEGIN_NAMESPACE
@@ -37,7 +40,10 @@ class token_filter {
 public:
     token_filter() = default;
     /// Errors: config_error, see check().
-    explicit token_filter(sampling_options options) : options_(std::move(options)) { check(options_); }
+    explicit token_filter(sampling_options options) : options_(std::move(options)) {
+        check(options_);
+        min_score_ = lowest_score(options_.min_p);
+    }
 
     [[nodiscard]] const sampling_options& options() const noexcept { return options_; }
 
@@ -72,7 +78,7 @@ public:
         }
         if (options_.min_p > 0) {
             for (float& s : scores) {
-                s = numerics::exp(s) >= options_.min_p ? s : -numerics::infinity;
+                s = s >= min_score_ ? s : -numerics::infinity;
             }
         }
         return true;
@@ -88,6 +94,22 @@ private:
             return a.score > b.score || (a.score == b.score && a.token < b.token);
         }
     };
+
+    /// The lowest score with exp(score) >= share, 0 < share <= 1. Exp is monotone, so comparing with it is comparing
+    /// probabilities, without an exponential for every token.
+    static float lowest_score(float share) {
+        if (!(share > 0)) {
+            return -numerics::infinity;
+        }
+        float score = (std::max)(numerics::log(share), numerics::exp_constants::low);
+        while (numerics::exp(score) >= share) {
+            score = std::nextafter(score, -numerics::infinity);
+        }
+        while (numerics::exp(score) < share) {
+            score = std::nextafter(score, numerics::infinity);
+        }
+        return score;
+    }
 
     /// Keeps the k that come first. A heap with the last of them on top; most tokens cost one comparison.
     void keep_top_k(std::span<float> scores) {
@@ -141,6 +163,7 @@ private:
     }
 
     sampling_options options_;
+    float min_score_ = -numerics::infinity;
     std::vector<candidate> order_;  // scratch
 };
 
