@@ -17,7 +17,7 @@ namespace examples {
 struct slot_sums {
     index slots = 0;
     index agreed = 0;        ///< the draft was the target's own draw
-    double optimum = 0;      ///< 1 - TV(p, q): no way of drafting with q can do better
+    double optimum = 0;      ///< 1 - TV(p, q): drafts drawn from q cannot do better
     double coupled = 0;      ///< (1 - TV) / (1 + TV): what coupling promises at least
     double independent = 0;  ///< sum of p q: draft and target draw on their own
     double best_token = 0;   ///< p of the token with the largest q

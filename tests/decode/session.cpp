@@ -296,7 +296,7 @@ TEST_CASE("what a drafter answers is looked at before it reaches the target") {
 
 TEST_CASE("what a sampler, a rule or a policy answers is looked at") {
     model_t model;
-    for (const token_id answer : {11, -1, 1000000}) {
+    for (const token_id answer : {11, -2, 1000000}) {
         auto drafter = drafter_for_2(guess::exact);
         speculative_decoder decoder(model, drafter, fixed_block(4), wild_sampler{.at = 5, .answer = answer});
         CHECK_THROWS_AS(decoder.generate(ids{2}, budget(14)), contract_error);

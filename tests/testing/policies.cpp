@@ -30,6 +30,10 @@ enum class drafter_flaw {
     crop_keeps_newest,  ///< what was cropped shines through
     reset_keeps,        ///< a former sequence shines through
     wrong_law,
+    law_rules_out_the_draft,
+    negative_weight,
+    unsorted_law,
+    honest_law,
     no_room,
 };
 
@@ -62,6 +66,28 @@ public:
         extra_ += flaw_ == drafter_flaw::proposal_counts ? 1 : 0;
         if (flaw_ == drafter_flaw::wrong_law) {
             out.law = matrix_view<float>(law_, 1, 5);
+        }
+        if (flaw_ == drafter_flaw::honest_law || flaw_ == drafter_flaw::negative_weight ||
+            flaw_ == drafter_flaw::law_rules_out_the_draft) {
+            rows_.assign(static_cast<std::size_t>(out.count * 13), 0.5F);
+            for (index i = 0; i < out.count; ++i) {
+                float* row = rows_.data() + i * 13;
+                row[out.tokens[static_cast<std::size_t>(i)]] =
+                    flaw_ == drafter_flaw::law_rules_out_the_draft ? 0.0F : 2.0F;
+                row[12] = flaw_ == drafter_flaw::negative_weight ? -0.5F : row[12];
+            }
+            out.law = matrix_view<const float>(rows_.data(), out.count, 13);
+        }
+        if (flaw_ == drafter_flaw::unsorted_law) {
+            begins_.assign(1, 0);
+            entries_.clear();
+            for (index i = 0; i < out.count; ++i) {
+                entries_.push_back(out.tokens[static_cast<std::size_t>(i)]);
+                entries_.push_back(0);
+                begins_.push_back(2 * (i + 1));
+            }
+            rows_.assign(entries_.size(), 1.0F);
+            out.law = sparse_rows{begins_, entries_, rows_};
         }
     }
     void commit(std::span<const token_id> tokens, matrix_view<const float> features) {
@@ -103,6 +129,9 @@ private:
     std::uint64_t calls_ = 0;
     index extra_ = 0;
     float law_[5] = {};
+    std::vector<float> rows_;
+    std::vector<index> begins_;
+    std::vector<token_id> entries_;
 };
 
 testing::report examine(drafter_flaw f, index width = 2) {
@@ -233,8 +262,12 @@ TEST_CASE("drafters") {
     broke(drafter_flaw::crop_does_nothing, 4);
     broke(drafter_flaw::crop_keeps_newest, 4);
     broke(drafter_flaw::reset_keeps, 4);
-    broke(drafter_flaw::wrong_law, 2);
-    broke(drafter_flaw::no_room, 5);
+    broke(drafter_flaw::wrong_law, 5);
+    broke(drafter_flaw::law_rules_out_the_draft, 5);
+    broke(drafter_flaw::negative_weight, 5);
+    broke(drafter_flaw::unsorted_law, 5);
+    CHECK(examine(drafter_flaw::honest_law).passed());
+    broke(drafter_flaw::no_room, 6);
     for (const guess kind : every_guess) {
         model_t model;
         scripted_drafter drafter({.stream = {}, .kind = kind}, 3);

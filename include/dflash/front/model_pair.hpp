@@ -16,6 +16,8 @@
 #include <dflash/io/load.hpp>
 #include <dflash/model/draft_transformer.hpp>
 #include <dflash/model/target_transformer.hpp>
+#include <dflash/sampling/categorical.hpp>
+#include <dflash/sampling/drafting.hpp>
 
 DFLASH_BEGIN_NAMESPACE
 
@@ -24,15 +26,17 @@ struct pair_options {
     io::load_options load;    ///< what the loader may assume
     index block_size = 0;     ///< anchor included; 0: the draft's own
     bool stop_at_eos = true;  ///< add the checkpoint's end tokens to the stop tokens of every call
+    sampling_options sampling = {.temperature = 0};  ///< greedy; any other law is drawn from, see generate()
 };
 
-/// A target and its draft on one backend. Greedy, lossless: generate() gives what generate_serial() gives.
+/// A target and its draft on one backend. Lossless: with the same key generate() gives what generate_serial() gives, at
+/// every temperature. Drafts are coupled to the target's draws.
 template <class Backend>
 class model_pair {
 public:
     using target_type = target_transformer<Backend>;
     using draft_type = draft_transformer<Backend>;
-    using drafter_type = dflash_drafter<draft_type, target_type>;
+    using drafter_type = dflash_drafter<draft_type, target_type, no_observer, coupled_drafts<>>;
 
     /// Loads both folders. Errors: io_error, config_error, backend_error; the message names file, key and numbers.
     model_pair(const std::string& target_folder, const std::string& draft_folder, pair_options options = {},
@@ -44,18 +48,27 @@ public:
     [[nodiscard]] drafter_type& drafter() noexcept { return drafter_; }
     [[nodiscard]] index block_size() const noexcept { return block_size_; }
 
-    /// Speculative decoding; `callback(const round_view&)` sees every round and may return false to cancel.
+    /// Speculative decoding; `callback(const round_view&)` sees every round and may return false to cancel. `noise` is
+    /// the key of all draws: the same key, the same text; without effect at temperature 0.
     template <class Callback = detail::ignore_rounds>
-    generation_result generate(std::span<const token_id> prompt, generation_limits limits = {},
-                               Callback callback = {}) {
-        return speculative_.generate(prompt, with_eos(std::move(limits)), std::move(callback));
+    generation_result generate(std::span<const token_id> prompt, generation_limits limits = {}, Callback callback = {},
+                               noise_key noise = {}) {
+        return speculative_.generate(prompt, with_eos(std::move(limits)), std::move(callback), noise);
+    }
+    /// The same without anybody watching.
+    generation_result generate(std::span<const token_id> prompt, generation_limits limits, noise_key noise) {
+        return generate(prompt, std::move(limits), detail::ignore_rounds{}, noise);
     }
 
     /// Plain decoding of the same target: the oracle.
     template <class Callback = detail::ignore_rounds>
     generation_result generate_serial(std::span<const token_id> prompt, generation_limits limits = {},
-                                      Callback callback = {}) {
-        return serial_.generate(prompt, with_eos(std::move(limits)), std::move(callback));
+                                      Callback callback = {}, noise_key noise = {}) {
+        return serial_.generate(prompt, with_eos(std::move(limits)), std::move(callback), noise);
+    }
+    /// The same without anybody watching.
+    generation_result generate_serial(std::span<const token_id> prompt, generation_limits limits, noise_key noise) {
+        return generate_serial(prompt, std::move(limits), detail::ignore_rounds{}, noise);
     }
 
     /// The limits with the checkpoint's end tokens among the stop tokens, as generate() uses them.
@@ -75,19 +88,19 @@ private:
     model_pair(const io::pair_checkpoint& loaded, const pair_options& options, const Backend& backend)
         : target_(loaded.target.shape, loaded.target.weights, loaded.draft.shape.taps, backend),
           draft_(loaded.draft.shape, loaded.draft.weights, backend),
-          drafter_(draft_, target_),
+          drafter_(draft_, target_, {}, coupled_drafts<>(options.sampling)),
           block_size_(options.block_size == 0 ? draft_.shape().block_size : options.block_size),
           stop_at_eos_(options.stop_at_eos),
-          serial_(target_),
-          speculative_(target_, drafter_, fixed_block(block_size_)) {}
+          serial_(target_, categorical<>(options.sampling)),
+          speculative_(target_, drafter_, fixed_block(block_size_), categorical<>(options.sampling)) {}
 
     target_type target_;
     draft_type draft_;
     drafter_type drafter_;
     index block_size_;
     bool stop_at_eos_;
-    serial_decoder<target_type> serial_;
-    speculative_decoder<target_type, drafter_type> speculative_;
+    serial_decoder<target_type, categorical<>> serial_;
+    speculative_decoder<target_type, drafter_type, categorical<>> speculative_;
 };
 
 DFLASH_END_NAMESPACE
