@@ -5,7 +5,7 @@
 DFLASH_BEGIN_NAMESPACE
 namespace walkthrough {
 
-// [step 5]
+// [step-5]
 // logits = head(norm(h)_4 .. norm(h)_6)      the target's head over slots 1 2 3; slot 0 is dropped, its token is known
 // draft_i = argmax logits_i                  all three at once: no slot waits for another
 void step_5_draft(classroom& room) {
@@ -19,7 +19,9 @@ void step_5_draft(classroom& room) {
     const std::vector<std::string> all = room.places(room.plot.start, room.block);
     const std::vector<std::string> places(all.begin() + 1, all.end());
 
+    // [step-5-run]
     room.target.head(room.hidden.view().rows(1, slots), logits.view());
+    // [/step-5-run]
 
     out.show("h after the last layer", last.view(), all);
     if (room.actors->on_paper) {
@@ -28,12 +30,14 @@ void step_5_draft(classroom& room) {
     }
     out.show("draft_logits", logits.view(), places, room.notes.words, true);
 
+    // [step-5-choose]
     bool norm_only_scales = true;
     for (index i = 0; i < slots; ++i) {
         const index best = numerics::argmax(logits.view().row(i).data(), logits.cols);
         room.block[static_cast<std::size_t>(1 + i)] = static_cast<token_id>(best);
         norm_only_scales = norm_only_scales && best == numerics::argmax(on_paper.view().row(i).data(), logits.cols);
     }
+    // [/step-5-choose]
     const std::vector<token_id> drafts(room.block.begin() + 1, room.block.end());
     out.remark("drafts: \"", room.word(drafts[0]), "\" \"", room.word(drafts[1]), "\" \"", room.word(drafts[2]), "\"");
     out.expect("slot-0-is-dropped", output_rows_are_in_place(room),
@@ -44,7 +48,7 @@ void step_5_draft(classroom& room) {
                    "A norm with weights 1 scales a row: the best word can be read off the row before it.");
     }
 }
-// [step 5 end]
+// [/step-5]
 
 }  // namespace walkthrough
 DFLASH_END_NAMESPACE
