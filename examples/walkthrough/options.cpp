@@ -1,12 +1,10 @@
 #include "walkthrough/options.hpp"
 
-#include <cerrno>
-#include <cstdio>
-#include <cstring>
 #include <memory>
 #include <set>
 
 #include "common/program.hpp"
+#include "common/write_file.hpp"
 #include "walkthrough/json.hpp"
 #include "walkthrough/text.hpp"
 
@@ -21,15 +19,6 @@ lesson taught(const std::shared_ptr<const cast>& actors, const walker& walk, mis
     room.notes.mistake = name;
     walk(room);
     return std::move(room.notes);
-}
-
-/// Errors: io_error.
-void write_file(const std::string& path, const std::string& text) {
-    const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "wb"), std::fclose);
-    if (file == nullptr || std::fwrite(text.data(), 1, text.size(), file.get()) != text.size() ||
-        std::fflush(file.get()) != 0) {
-        raise<io_error>(path, ": cannot write: ", std::strerror(errno));
-    }
 }
 
 /// Makes every mistake; a sentence that none of them breaks is a failure.
@@ -93,7 +82,7 @@ int run_walkthrough(int argc, const char* const* argv, const std::function<void(
         const mistake_entry* entry = mistake_name.empty() ? nullptr : &find_mistake(mistake_name);
         const lesson notes = taught(actors, walk, entry == nullptr ? mistake::none : entry->id, mistake_name);
         if (!json.empty()) {
-            write_file(json, to_json(notes));
+            examples::write_file(json, to_json(notes));
         }
         if (entry == nullptr) {
             out.write(to_text(notes));
