@@ -30,14 +30,12 @@ void step_5_draft(classroom& room) {
     }
     out.show("draft_logits", logits.view(), places, room.notes.words, true);
 
-    // [step-5-choose]
     bool norm_only_scales = true;
     for (index i = 0; i < slots; ++i) {
         const index best = numerics::argmax(logits.view().row(i).data(), logits.cols);
         room.block[static_cast<std::size_t>(1 + i)] = static_cast<token_id>(best);
         norm_only_scales = norm_only_scales && best == numerics::argmax(on_paper.view().row(i).data(), logits.cols);
     }
-    // [/step-5-choose]
     const std::vector<token_id> drafts(room.block.begin() + 1, room.block.end());
     out.remark("drafts: \"", room.word(drafts[0]), "\" \"", room.word(drafts[1]), "\" \"", room.word(drafts[2]), "\"");
     out.expect("slot-0-is-dropped", output_rows_are_in_place(room),
