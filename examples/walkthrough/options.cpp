@@ -5,8 +5,10 @@
 
 #include "common/program.hpp"
 #include "common/write_file.hpp"
+#include "walkthrough/html.hpp"
 #include "walkthrough/json.hpp"
 #include "walkthrough/text.hpp"
+#include "walkthrough/trace_file.hpp"
 
 DFLASH_BEGIN_NAMESPACE
 namespace walkthrough {
@@ -52,6 +54,17 @@ int every_mistake(const std::shared_ptr<const cast>& actors, const walker& walk)
     return all && unbroken.empty() ? 0 : 1;
 }
 
+/// The page of a run that dflash-generate has traced.
+int draw_run(const std::string& from, const std::string& html) {
+    const nlohmann::ordered_json trace = read_trace(from);
+    examples::write_file(html, to_html(trace));
+    examples::terminal out;
+    const nlohmann::ordered_json& statistics = trace.at("statistics");
+    out.write(joined(html, ": ", statistics.at("tokens").get<index>(), " tokens in ",
+                     statistics.at("rounds").get<index>(), " rounds\n"));
+    return 0;
+}
+
 }  // namespace
 
 int run_walkthrough(int argc, const char* const* argv, const std::function<void(classroom&)>& walk) {
@@ -59,13 +72,23 @@ int run_walkthrough(int argc, const char* const* argv, const std::function<void(
         std::string cast_name = "pencil";
         std::string mistake_name;
         std::string json;
+        std::string html;
+        std::string from;
         bool list = false;
         CLI::App app("One round of DFlash in seven steps. Every number comes out of the library.");
-        app.add_option("--cast", cast_name,
-                       "pencil (default): d = 4, every number a fraction; seed: 12 layers, d = 512, 8 heads of 64");
-        app.add_option("--mistake", mistake_name, "Make this mistake and show what changes; all: each in turn");
-        app.add_flag("--list-mistakes", list, "Print the names of the mistakes");
-        app.add_option("--json", json, "Write the whole lesson to this file");
+        CLI::Option* cast_option =
+            app.add_option("--cast", cast_name,
+                           "pencil (default): d = 4, every number a fraction; seed: 12 layers, d = 512, 8 heads of 64");
+        CLI::Option* mistake_option =
+            app.add_option("--mistake", mistake_name, "Make this mistake and show what changes; all: each in turn");
+        CLI::Option* list_option = app.add_flag("--list-mistakes", list, "Print the names of the mistakes");
+        CLI::Option* json_option = app.add_option("--json", json, "Write the whole lesson to this file");
+        CLI::Option* html_option =
+            app.add_option("--html", html, "Write the whole lesson to this file as a page for a browser");
+        CLI::Option* from_option =
+            app.add_option("--from", from, "Draw this trace of dflash-generate as a page instead")
+                ->needs(html_option)
+                ->excludes(cast_option, mistake_option, list_option, json_option);
         examples::parse_arguments(app, argc, argv);
 
         examples::terminal out;
@@ -75,8 +98,14 @@ int run_walkthrough(int argc, const char* const* argv, const std::function<void(
             }
             return 0;
         }
+        if (from_option->count() > 0) {
+            return draw_run(from, html);
+        }
         const std::shared_ptr<const cast> actors = find_cast(cast_name);
         if (mistake_name == "all") {
+            if (!html.empty() || !json.empty()) {
+                raise<config_error>("--mistake all: has no single lesson to write with --html or --json");
+            }
             return every_mistake(actors, walk);
         }
         const mistake_entry* entry = mistake_name.empty() ? nullptr : &find_mistake(mistake_name);
@@ -85,10 +114,17 @@ int run_walkthrough(int argc, const char* const* argv, const std::function<void(
             examples::write_file(json, to_json(notes));
         }
         if (entry == nullptr) {
+            if (!html.empty()) {
+                examples::write_file(html, to_html(notes, nullptr, nullptr));
+            }
             out.write(to_text(notes));
             return notes.held() ? 0 : 1;
         }
-        const comparison seen = compare(taught(actors, walk, mistake::none, ""), notes, *entry);
+        const lesson right = taught(actors, walk, mistake::none, "");
+        if (!html.empty()) {
+            examples::write_file(html, to_html(notes, entry, &right));
+        }
+        const comparison seen = compare(right, notes, *entry);
         out.write(seen.text);
         return seen.seen() ? 0 : 1;
     });
