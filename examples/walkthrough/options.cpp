@@ -1,7 +1,9 @@
 #include "walkthrough/options.hpp"
 
 #include <memory>
+#include <optional>
 #include <set>
+#include <string>
 
 #include "common/program.hpp"
 #include "common/write_file.hpp"
@@ -65,68 +67,81 @@ int draw_run(const std::string& from, const std::string& html) {
     return 0;
 }
 
+int list_mistakes() {
+    examples::terminal out;
+    for (const mistake_entry& entry : all_mistakes()) {
+        out.write(joined(entry.name, "\n"));
+    }
+    return 0;
+}
+
+struct walk_options {
+    std::string cast = "pencil";
+    std::optional<std::string> mistake;
+    std::optional<std::string> json;
+    std::optional<std::string> html;
+    std::optional<std::string> from;
+    bool list = false;
+};
+
+/// Errors: config_error.
+walk_options parse_walk_options(int argc, const char* const* argv) {
+    walk_options options;
+    CLI::App app("One round of DFlash in seven steps. Every number comes out of the library.");
+    CLI::Option* cast =
+        app.add_option("--cast", options.cast,
+                       "pencil (default): d = 4, every number a fraction; seed: 12 layers, d = 512, 8 heads of 64");
+    CLI::Option* mistake =
+        app.add_option("--mistake", options.mistake, "Make this mistake and show what changes; all: each in turn");
+    CLI::Option* list = app.add_flag("--list-mistakes", options.list, "Print the names of the mistakes");
+    CLI::Option* json = app.add_option("--json", options.json, "Write the whole lesson to this file");
+    CLI::Option* html =
+        app.add_option("--html", options.html, "Write the whole lesson to this file as a page for a browser");
+    app.add_option("--from", options.from, "Draw this trace of dflash-generate as a page instead")
+        ->needs(html)
+        ->excludes(cast, mistake, list, json);
+    examples::parse_arguments(app, argc, argv);
+    if (options.mistake == "all" && (options.html || options.json)) {
+        raise<config_error>("--mistake all: has no single lesson to write with --html or --json");
+    }
+    return options;
+}
+
+/// One walk, right or with a mistake, printed and written where the options say.
+int teach(const walk_options& options, const std::shared_ptr<const cast>& actors, const walker& walk) {
+    examples::terminal out;
+    const mistake_entry* entry = options.mistake ? &find_mistake(*options.mistake) : nullptr;
+    const lesson right = taught(actors, walk, mistake::none, "");
+    const lesson wrong = entry == nullptr ? lesson() : taught(actors, walk, entry->id, entry->name);
+    const lesson& notes = entry == nullptr ? right : wrong;
+    if (options.json) {
+        examples::write_file(*options.json, to_json(notes));
+    }
+    if (options.html) {
+        examples::write_file(*options.html, to_html(notes, entry, entry == nullptr ? nullptr : &right));
+    }
+    if (entry == nullptr) {
+        out.write(to_text(notes));
+        return notes.held() ? 0 : 1;
+    }
+    const comparison seen = compare(right, wrong, *entry);
+    out.write(seen.text);
+    return seen.seen() ? 0 : 1;
+}
+
 }  // namespace
 
 int run_walkthrough(int argc, const char* const* argv, const std::function<void(classroom&)>& walk) {
     return examples::run_program("dflash-walkthrough", [&] {
-        std::string cast_name = "pencil";
-        std::string mistake_name;
-        std::string json;
-        std::string html;
-        std::string from;
-        bool list = false;
-        CLI::App app("One round of DFlash in seven steps. Every number comes out of the library.");
-        CLI::Option* cast_option =
-            app.add_option("--cast", cast_name,
-                           "pencil (default): d = 4, every number a fraction; seed: 12 layers, d = 512, 8 heads of 64");
-        CLI::Option* mistake_option =
-            app.add_option("--mistake", mistake_name, "Make this mistake and show what changes; all: each in turn");
-        CLI::Option* list_option = app.add_flag("--list-mistakes", list, "Print the names of the mistakes");
-        CLI::Option* json_option = app.add_option("--json", json, "Write the whole lesson to this file");
-        CLI::Option* html_option =
-            app.add_option("--html", html, "Write the whole lesson to this file as a page for a browser");
-        CLI::Option* from_option =
-            app.add_option("--from", from, "Draw this trace of dflash-generate as a page instead")
-                ->needs(html_option)
-                ->excludes(cast_option, mistake_option, list_option, json_option);
-        examples::parse_arguments(app, argc, argv);
-
-        examples::terminal out;
-        if (list) {
-            for (const mistake_entry& entry : all_mistakes()) {
-                out.write(joined(entry.name, "\n"));
-            }
-            return 0;
+        const walk_options options = parse_walk_options(argc, argv);
+        if (options.list) {
+            return list_mistakes();
         }
-        if (from_option->count() > 0) {
-            return draw_run(from, html);
+        if (options.from) {
+            return draw_run(*options.from, options.html.value_or(""));
         }
-        const std::shared_ptr<const cast> actors = find_cast(cast_name);
-        if (mistake_name == "all") {
-            if (!html.empty() || !json.empty()) {
-                raise<config_error>("--mistake all: has no single lesson to write with --html or --json");
-            }
-            return every_mistake(actors, walk);
-        }
-        const mistake_entry* entry = mistake_name.empty() ? nullptr : &find_mistake(mistake_name);
-        const lesson notes = taught(actors, walk, entry == nullptr ? mistake::none : entry->id, mistake_name);
-        if (!json.empty()) {
-            examples::write_file(json, to_json(notes));
-        }
-        if (entry == nullptr) {
-            if (!html.empty()) {
-                examples::write_file(html, to_html(notes, nullptr, nullptr));
-            }
-            out.write(to_text(notes));
-            return notes.held() ? 0 : 1;
-        }
-        const lesson right = taught(actors, walk, mistake::none, "");
-        if (!html.empty()) {
-            examples::write_file(html, to_html(notes, entry, &right));
-        }
-        const comparison seen = compare(right, notes, *entry);
-        out.write(seen.text);
-        return seen.seen() ? 0 : 1;
+        const std::shared_ptr<const cast> actors = find_cast(options.cast);
+        return options.mistake == "all" ? every_mistake(actors, walk) : teach(options, actors, walk);
     });
 }
 

@@ -260,7 +260,9 @@ void check_statistics(const field& statistics, const account& sums) {
     const double right =
         sums.rounds() == 0 ? 0.0 : static_cast<double>(sums.generated() - 1) / static_cast<double>(sums.rounds());
     if (std::fabs(mean - right) > 1e-9 * (1 + right)) {
-        statistics.at("mean_acceptance_length").refuse("is ", mean, ", needs ", right, ": tokens for each round");
+        statistics.at("mean_acceptance_length")
+            .refuse("is ", ordered_json(mean).dump(), ", needs ", ordered_json(right).dump(),
+                    ": tokens for each round");
     }
     for (const auto& [name, counts] :
          {std::pair("slot_drafted", &sums.slot_drafted()), std::pair("slot_accepted", &sums.slot_accepted())}) {
