@@ -41,6 +41,22 @@ struct first_round {
     std::vector<float> verify_logits;     // (b, v)
 };
 
+/// One round as it went by; the first is prefill, which has no drafts.
+struct round_record {
+    std::vector<token_id> drafts;
+    std::vector<token_id> posterior;  ///< the target's token of every row, to the first that is not the draft's
+    std::vector<token_id> committed;  ///< posterior, cut at an end of the text
+    index accepted = 0;               ///< leading drafts that the target says too, before that cut
+    index target_rows = 0;            ///< positions in the target's cache after the round
+    index draft_rows = 0;             ///< positions in the draft's cache after the round
+};
+
+/// What to write down of a run; null: nothing.
+struct recordings {
+    first_round* tensors = nullptr;
+    std::vector<round_record>* rounds = nullptr;
+};
+
 /// Sees every round; returns false to cancel.
 using round_watcher = std::function<bool(const round_view&)>;
 
@@ -59,9 +75,9 @@ public:
 
     virtual generation_result serial(std::span<const token_id> prompt, const generation_limits& limits,
                                      const round_watcher& watcher) = 0;
-    /// Needs a draft. With `record` the first round with drafts is written there.
+    /// Needs a draft.
     virtual generation_result speculative(std::span<const token_id> prompt, const generation_limits& limits,
-                                          const round_watcher& watcher, first_round* record) = 0;
+                                          const round_watcher& watcher, const recordings& record) = 0;
     /// Needs a draft. See verify_lossless.
     virtual testing::lossless_report verify(std::span<const std::vector<token_id>> prompts,
                                             const generation_limits& limits, index block_size) = 0;

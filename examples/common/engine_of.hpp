@@ -19,33 +19,49 @@
 DFLASH_BEGIN_NAMESPACE
 namespace examples {
 
-/// Fills a first_round from the events of draft, drafter and decoder. They share it; null: nothing is recorded.
-class first_round_recorder {
+/// Fills the recordings from the events of draft, drafter and decoder. They share it; null: nothing is recorded.
+class run_recorder {
 public:
-    first_round_recorder() = default;
-    explicit first_round_recorder(first_round** record) : record_(record) {}
+    run_recorder() = default;
+    explicit run_recorder(const recordings* record) : record_(record) {}
 
     void operator()(const tensor_event<>& event) const {
-        first_round* record = wanted();
-        if (record == nullptr || !record->draft_logits.empty()) {
+        first_round* tensors = record_ == nullptr ? nullptr : record_->tensors;
+        if (tensors == nullptr || !tensors->draft_logits.empty()) {
             return;
         }
         if (event.name == "context") {
-            append(event.rows, record->context_features);
+            append(event.rows, tensors->context_features);
         } else if (event.name == "draft_logits") {
-            append(event.rows, record->draft_logits);
+            append(event.rows, tensors->draft_logits);
         }
     }
 
     void operator()(const round_event<>& event) const {
-        first_round* record = wanted();
-        if (record != nullptr && record->verify_logits.empty() && !event.drafts.empty()) {
-            append(event.logits, record->verify_logits);
+        if (record_ == nullptr) {
+            return;
+        }
+        first_round* tensors = record_->tensors;
+        if (tensors != nullptr && tensors->verify_logits.empty() && !event.drafts.empty()) {
+            append(event.logits, tensors->verify_logits);
+        }
+        if (record_->rounds != nullptr) {
+            record_->rounds->push_back(written_down(event));
         }
     }
 
 private:
-    [[nodiscard]] first_round* wanted() const noexcept { return record_ == nullptr ? nullptr : *record_; }
+    /// The caches are noted when the round has happened: by the engine, which owns them.
+    [[nodiscard]] static round_record written_down(const round_event<>& event) {
+        round_record round;
+        round.drafts.assign(event.drafts.begin(), event.drafts.end());
+        round.committed.assign(event.tokens.begin(), event.tokens.end());
+        round.accepted = event.report.accepted;
+        for (index row = 0; row <= round.accepted; ++row) {
+            round.posterior.push_back(greedy{}.pick(event.logits.row(row), event.first + row));
+        }
+        return round;
+    }
 
     static void append(matrix_view<const float> rows, std::vector<float>& values) {
         for (index r = 0; r < rows.rows(); ++r) {
@@ -53,22 +69,22 @@ private:
         }
     }
 
-    first_round** record_ = nullptr;
+    const recordings* record_ = nullptr;
 };
 
 template <class Backend>
 class engine_of final : public engine {
     using target_type = target_transformer<Backend>;
-    using draft_type = draft_transformer<Backend, Backend, typename Backend::cache_type, first_round_recorder>;
-    using drafter_type = dflash_drafter<draft_type, target_type, first_round_recorder>;
+    using draft_type = draft_transformer<Backend, Backend, typename Backend::cache_type, run_recorder>;
+    using drafter_type = dflash_drafter<draft_type, target_type, run_recorder>;
     // The reference backend promises no equal bits; the exact one does, and then nothing here can loosen it.
     using decoder_type =
-        speculative_decoder<target_type, drafter_type, greedy, sample_and_match, fixed_block, first_round_recorder,
+        speculative_decoder<target_type, drafter_type, greedy, sample_and_match, fixed_block, run_recorder,
                             (std::min)(Backend::guarantee, determinism::batch_invariant)>;
 
     struct draft_part {
         draft_part(const io::draft_checkpoint& loaded, target_type& target, const Backend& backend,
-                   first_round_recorder recorder, index block)
+                   run_recorder recorder, index block)
             : draft(loaded.shape, loaded.weights, backend, backend, recorder),
               drafter(draft, target, recorder),
               block_size(block == 0 ? loaded.shape.block_size : block),
@@ -101,20 +117,29 @@ public:
     }
 
     generation_result speculative(std::span<const token_id> prompt, const generation_limits& limits,
-                                  const round_watcher& watcher, first_round* record) override {
+                                  const round_watcher& watcher, const recordings& record) override {
         draft_part& part = needs_draft();
-        if (record != nullptr) {
-            *record = {};
-            record->hidden_size = target_.hidden_size();
-            record->vocab_size = target_.vocab_size();
-        }
         record_ = record;
-        return watcher ? part.decoder.generate(prompt, limits, watcher) : part.decoder.generate(prompt, limits);
+        if (record.tensors != nullptr) {
+            *record.tensors = {};
+            record.tensors->hidden_size = target_.hidden_size();
+            record.tensors->vocab_size = target_.vocab_size();
+        }
+        if (record.rounds != nullptr) {
+            record.rounds->clear();
+        }
+        return part.decoder.generate(prompt, limits, [&](const round_view& round) {
+            if (record.rounds != nullptr) {
+                record.rounds->back().target_rows = part.decoder.cache().length();
+                record.rounds->back().draft_rows = part.drafter.context_length();
+            }
+            return !watcher || watcher(round);
+        });
     }
 
     testing::lossless_report verify(std::span<const std::vector<token_id>> prompts, const generation_limits& limits,
                                     index block_size) override {
-        record_ = nullptr;
+        record_ = {};
         return testing::verify_lossless(target_, needs_draft().drafter, greedy{}, prompts, limits,
                                         fixed_block(block_size));
     }
@@ -129,7 +154,7 @@ private:
                   backend),
           serial_(target_) {
         if (draft) {
-            draft_.emplace(*draft, target_, backend, first_round_recorder(&record_), options.block_size);
+            draft_.emplace(*draft, target_, backend, run_recorder(&record_), options.block_size);
         }
         set_threads(options.threads);
     }
@@ -156,7 +181,7 @@ private:
         return *draft_;
     }
 
-    first_round* record_ = nullptr;
+    recordings record_;
     target_type target_;
     serial_decoder<target_type> serial_;
     std::optional<draft_part> draft_;

@@ -82,7 +82,7 @@ timed_result timed(Run run) {
 [[nodiscard]] inline comparison compare(engine& models, std::span<const token_id> prompt,
                                         const generation_limits& limits) {
     comparison both;
-    const auto speculative = [&] { return models.speculative(prompt, limits, nullptr, nullptr); };
+    const auto speculative = [&] { return models.speculative(prompt, limits, nullptr, {}); };
     const auto serial = [&] { return models.serial(prompt, limits, nullptr); };
     const timed_result first = timed(speculative);
     const timed_result second = timed(serial);

@@ -102,7 +102,7 @@ private:
             return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
         };
         const round_watcher impatient = [&](const round_view&) { return passed() < enough; };
-        models_->speculative(prompt, ends, impatient, nullptr);
+        models_->speculative(prompt, ends, impatient, {});
         models_->serial(prompt, ends, impatient);
         return passed();
     }
@@ -132,7 +132,7 @@ private:
         const generation_limits ends = limits(options_.limits.max_new_tokens);
         terminal::flush();
         round_printer printer(out_, words_.get(), pace_, false);
-        const generation_result shown = models_->speculative(prompt, ends, printed_by(printer), nullptr);
+        const generation_result shown = models_->speculative(prompt, ends, printed_by(printer), {});
         printer.finish();
         terminal::flush();
         const comparison both = compare(*models_, prompt, ends);
@@ -159,7 +159,7 @@ private:
         const generation_limits ends = limits(demo_prose_tokens);
         terminal::flush();
         round_printer printer(out_, words_.get(), pace_, false);
-        const generation_result shown = models_->speculative(prompt, ends, printed_by(printer), nullptr);
+        const generation_result shown = models_->speculative(prompt, ends, printed_by(printer), {});
         printer.finish();
         terminal::flush();
         const comparison both = compare(*models_, prompt, ends);

@@ -14,6 +14,7 @@
 #include "generate/json_output.hpp"
 #include "generate/options.hpp"
 #include "generate/table.hpp"
+#include "generate/trace.hpp"
 
 DFLASH_BEGIN_NAMESPACE
 namespace examples {
@@ -55,7 +56,9 @@ int generate(generate_options options) {
         };
     }
     first_round tensors;
-    first_round* record = options.dump.empty() ? nullptr : &tensors;
+    std::vector<round_record> rounds;
+    const recordings record{.tensors = options.dump.empty() ? nullptr : &tensors,
+                            .rounds = options.trace.empty() ? nullptr : &rounds};
     timed_result run = timed([&] {
         return options.serial ? models->serial(prompt, limits, watcher)
                               : models->speculative(prompt, limits, watcher, record);
@@ -68,8 +71,11 @@ int generate(generate_options options) {
             print_legend(out);
         }
     }
-    if (record != nullptr) {
+    if (record.tensors != nullptr) {
         write_first_round(options.dump, tensors);
+    }
+    if (record.rounds != nullptr) {
+        write_trace(options.trace, options.engine, models->block_size(), prompt, rounds, run, words);
     }
     std::optional<comparison> both;
     if (options.compare) {

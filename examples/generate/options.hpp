@@ -27,6 +27,7 @@ struct generate_options {
     bool demo = false;
     int pace = -1;  ///< milliseconds after each round; -1: the demo chooses
     std::string dump;
+    std::string trace;
     color_choice color = color_choice::automatic;
 };
 
@@ -93,6 +94,9 @@ struct generate_options {
     CLI::Option* dump =
         output->add_option("--dump", options.dump, "Write tensors of the first round (safetensors, F32)")
             ->type_name("FILE");
+    CLI::Option* trace =
+        output->add_option("--trace", options.trace, "Write the rounds (JSON), for dflash-walkthrough --from")
+            ->type_name("FILE");
     output->add_option("--color", color, "Colour: auto, always or never")
         ->check(CLI::IsMember({"auto", "always", "never"}))
         ->type_name("WHEN")
@@ -102,6 +106,7 @@ struct generate_options {
         ->type_name("MS")
         ->default_str("0; the demo on a terminal: 60");
     dump->excludes(serial);
+    trace->excludes(serial);
     parse_arguments(app, argc, argv);
 
     options.has_prompt = prompt->count() > 0;
@@ -111,7 +116,7 @@ struct generate_options {
                     : color == "always" ? color_choice::always
                                         : color_choice::never;
     if (options.demo) {
-        for (const CLI::Option* other : {serial, compare, json, dump}) {
+        for (const CLI::Option* other : {serial, compare, json, dump, trace}) {
             if (other->count() > 0) {
                 raise<config_error>("--demo excludes ", other->get_name());
             }

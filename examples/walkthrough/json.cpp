@@ -44,6 +44,22 @@ ordered_json step_of(const step& s) {
     out["title"] = s.title;
     out["formulas"] = s.formulas;
     out["remarks"] = s.remarks;
+    out["kv_rows"] = ordered_json::array();
+    for (const kv_row& row : s.kv_rows) {
+        ordered_json one;
+        one["position"] = row.position;
+        one["context"] = row.context;
+        one["what"] = row.what;
+        out["kv_rows"].push_back(std::move(one));
+    }
+    out["sights"] = ordered_json::array();
+    for (const sight& row : s.sights) {
+        ordered_json one;
+        one["query"] = row.query;
+        one["keys"] = row.keys;
+        one["left_only"] = row.left_only;
+        out["sights"].push_back(std::move(one));
+    }
     out["tables"] = ordered_json::array();
     for (const table& t : s.tables) {
         out["tables"].push_back(table_of(t));

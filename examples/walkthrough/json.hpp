@@ -13,6 +13,8 @@ namespace walkthrough {
 /// { "format": "dflash-lesson 1", "cast", "mistake" (null: none), "on_paper", "setting": [[name, value]],
 ///   "words": [...], "confession": [...], "prompt": [ids],
 ///   "steps":  [{ "number", "title", "formulas": [...], "remarks": [...],
+///                "kv_rows": [{ "position", "context", "what" }],
+///                "sights":  [{ "query", "keys": [bools], "left_only": [bools] }],
 ///                "tables":  [{ "name", "shape", "rows": [labels], "columns": [labels], "boundary", "values": [...] }],
 ///                "expects": [{ "id", "sentence", "held" }] }],
 ///   "ledger": [{ "round", "drafts", "posterior", "accepted", "committed": [ids], "total", "anchor", "start",

@@ -31,6 +31,20 @@ struct table {
     bool decimals = false;             ///< numbers that are no fractions in any cast
 };
 
+/// One row of a draft layer's K and V.
+struct kv_row {
+    index position = 0;
+    bool context = false;  ///< made of C, else of the normed block
+    std::string what;
+};
+
+/// Whom one query sees: here, and where every position only looks left (EAGLE).
+struct sight {
+    std::string query;
+    std::vector<bool> keys;       ///< context, then block
+    std::vector<bool> left_only;  ///< block alone
+};
+
 /// One sentence of the lesson, and whether it came true.
 struct expectation {
     std::string id;
@@ -44,7 +58,9 @@ struct step {
     std::string title;
     std::vector<std::string> formulas;
     std::vector<table> tables;
+    std::vector<kv_row> kv_rows;
     std::vector<std::string> remarks;
+    std::vector<sight> sights;
     std::vector<expectation> expects;
 };
 
@@ -106,7 +122,7 @@ struct lesson {
 class page {
 public:
     page(lesson& notes, int number, std::string title, std::vector<std::string> formulas) : notes_(&notes) {
-        notes.steps.push_back({number, std::move(title), std::move(formulas), {}, {}, {}});
+        notes.steps.push_back({number, std::move(title), std::move(formulas), {}, {}, {}, {}, {}});
     }
 
     /// A matrix as it is.
@@ -125,6 +141,8 @@ public:
         here().tables.push_back(std::move(t));
     }
     void show(table whole) { here().tables.push_back(std::move(whole)); }
+    void show(kv_row one) { here().kv_rows.push_back(std::move(one)); }
+    void show(sight one) { here().sights.push_back(std::move(one)); }
 
     template <class... Parts>
     void remark(const Parts&... parts) {

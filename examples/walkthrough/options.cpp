@@ -1,14 +1,16 @@
 #include "walkthrough/options.hpp"
 
-#include <cerrno>
-#include <cstdio>
-#include <cstring>
 #include <memory>
+#include <optional>
 #include <set>
+#include <string>
 
 #include "common/program.hpp"
+#include "common/write_file.hpp"
+#include "walkthrough/html.hpp"
 #include "walkthrough/json.hpp"
 #include "walkthrough/text.hpp"
+#include "walkthrough/trace_file.hpp"
 
 DFLASH_BEGIN_NAMESPACE
 namespace walkthrough {
@@ -21,15 +23,6 @@ lesson taught(const std::shared_ptr<const cast>& actors, const walker& walk, mis
     room.notes.mistake = name;
     walk(room);
     return std::move(room.notes);
-}
-
-/// Errors: io_error.
-void write_file(const std::string& path, const std::string& text) {
-    const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "wb"), std::fclose);
-    if (file == nullptr || std::fwrite(text.data(), 1, text.size(), file.get()) != text.size() ||
-        std::fflush(file.get()) != 0) {
-        raise<io_error>(path, ": cannot write: ", std::strerror(errno));
-    }
 }
 
 /// Makes every mistake; a sentence that none of them breaks is a failure.
@@ -63,45 +56,92 @@ int every_mistake(const std::shared_ptr<const cast>& actors, const walker& walk)
     return all && unbroken.empty() ? 0 : 1;
 }
 
+/// The page of a run that dflash-generate has traced.
+int draw_run(const std::string& from, const std::string& html) {
+    const nlohmann::ordered_json trace = read_trace(from);
+    examples::write_file(html, to_html(trace));
+    examples::terminal out;
+    const nlohmann::ordered_json& statistics = trace.at("statistics");
+    out.write(joined(html, ": ", statistics.at("tokens").get<index>(), " tokens in ",
+                     statistics.at("rounds").get<index>(), " rounds\n"));
+    return 0;
+}
+
+int list_mistakes() {
+    examples::terminal out;
+    for (const mistake_entry& entry : all_mistakes()) {
+        out.write(joined(entry.name, "\n"));
+    }
+    return 0;
+}
+
+struct walk_options {
+    std::string cast = "pencil";
+    std::optional<std::string> mistake;
+    std::optional<std::string> json;
+    std::optional<std::string> html;
+    std::optional<std::string> from;
+    bool list = false;
+};
+
+/// Errors: config_error.
+walk_options parse_walk_options(int argc, const char* const* argv) {
+    walk_options options;
+    CLI::App app("One round of DFlash in seven steps. Every number comes out of the library.");
+    CLI::Option* cast =
+        app.add_option("--cast", options.cast,
+                       "pencil (default): d = 4, every number a fraction; seed: 12 layers, d = 512, 8 heads of 64");
+    CLI::Option* mistake =
+        app.add_option("--mistake", options.mistake, "Make this mistake and show what changes; all: each in turn");
+    CLI::Option* list = app.add_flag("--list-mistakes", options.list, "Print the names of the mistakes");
+    CLI::Option* json = app.add_option("--json", options.json, "Write the whole lesson to this file");
+    CLI::Option* html =
+        app.add_option("--html", options.html, "Write the whole lesson to this file as a page for a browser");
+    app.add_option("--from", options.from, "Draw this trace of dflash-generate as a page instead")
+        ->needs(html)
+        ->excludes(cast, mistake, list, json);
+    examples::parse_arguments(app, argc, argv);
+    if (options.mistake == "all" && (options.html || options.json)) {
+        raise<config_error>("--mistake all: has no single lesson to write with --html or --json");
+    }
+    return options;
+}
+
+/// One walk, right or with a mistake, printed and written where the options say.
+int teach(const walk_options& options, const std::shared_ptr<const cast>& actors, const walker& walk) {
+    examples::terminal out;
+    const mistake_entry* entry = options.mistake ? &find_mistake(*options.mistake) : nullptr;
+    const lesson right = taught(actors, walk, mistake::none, "");
+    const lesson wrong = entry == nullptr ? lesson() : taught(actors, walk, entry->id, entry->name);
+    const lesson& notes = entry == nullptr ? right : wrong;
+    if (options.json) {
+        examples::write_file(*options.json, to_json(notes));
+    }
+    if (options.html) {
+        examples::write_file(*options.html, to_html(notes, entry, entry == nullptr ? nullptr : &right));
+    }
+    if (entry == nullptr) {
+        out.write(to_text(notes));
+        return notes.held() ? 0 : 1;
+    }
+    const comparison seen = compare(right, wrong, *entry);
+    out.write(seen.text);
+    return seen.seen() ? 0 : 1;
+}
+
 }  // namespace
 
 int run_walkthrough(int argc, const char* const* argv, const std::function<void(classroom&)>& walk) {
     return examples::run_program("dflash-walkthrough", [&] {
-        std::string cast_name = "pencil";
-        std::string mistake_name;
-        std::string json;
-        bool list = false;
-        CLI::App app("One round of DFlash in seven steps. Every number comes out of the library.");
-        app.add_option("--cast", cast_name,
-                       "pencil (default): d = 4, every number a fraction; seed: 12 layers, d = 512, 8 heads of 64");
-        app.add_option("--mistake", mistake_name, "Make this mistake and show what changes; all: each in turn");
-        app.add_flag("--list-mistakes", list, "Print the names of the mistakes");
-        app.add_option("--json", json, "Write the whole lesson to this file");
-        examples::parse_arguments(app, argc, argv);
-
-        examples::terminal out;
-        if (list) {
-            for (const mistake_entry& entry : all_mistakes()) {
-                out.write(joined(entry.name, "\n"));
-            }
-            return 0;
+        const walk_options options = parse_walk_options(argc, argv);
+        if (options.list) {
+            return list_mistakes();
         }
-        const std::shared_ptr<const cast> actors = find_cast(cast_name);
-        if (mistake_name == "all") {
-            return every_mistake(actors, walk);
+        if (options.from) {
+            return draw_run(*options.from, options.html.value_or(""));
         }
-        const mistake_entry* entry = mistake_name.empty() ? nullptr : &find_mistake(mistake_name);
-        const lesson notes = taught(actors, walk, entry == nullptr ? mistake::none : entry->id, mistake_name);
-        if (!json.empty()) {
-            write_file(json, to_json(notes));
-        }
-        if (entry == nullptr) {
-            out.write(to_text(notes));
-            return notes.held() ? 0 : 1;
-        }
-        const comparison seen = compare(taught(actors, walk, mistake::none, ""), notes, *entry);
-        out.write(seen.text);
-        return seen.seen() ? 0 : 1;
+        const std::shared_ptr<const cast> actors = find_cast(options.cast);
+        return options.mistake == "all" ? every_mistake(actors, walk) : teach(options, actors, walk);
     });
 }
 

@@ -6,20 +6,13 @@ DFLASH_BEGIN_NAMESPACE
 namespace walkthrough {
 namespace {
 
-std::string padded(std::string text, std::size_t width) {
-    text.resize((std::max)(width, text.size()), ' ');
-    return text;
-}
-
-/// One row of a picture: what `mask` lets the query see of the keys from `first` on.
-std::string mask_row(const mask_rule& mask, const std::string& label, index query, index first, index last,
-                     index boundary) {
-    std::string line = padded(joined("   ", label), 11);
+/// What `mask` lets the query see of the keys first .. last - 1.
+std::vector<bool> seen_by(const mask_rule& mask, index query, index first, index last) {
+    std::vector<bool> out;
     for (index k = first; k < last; ++k) {
-        line += k == boundary && k > first ? "|  " : "";
-        line += mask.visible(query, k) ? "o  " : ".  ";
+        out.push_back(mask.visible(query, k));
     }
-    return line;
+    return out;
 }
 
 }  // namespace
@@ -64,13 +57,14 @@ void show_attention(page& out, const classroom& room, index layer, const std::ve
 }
 
 void list_rows(page& out, const classroom& room) {
-    out.remark("Row of K, V  position  made of   what it is");
     for (index p = 0; p < room.plot.start + room.plot.block; ++p) {
         const bool context = p < room.plot.start;
         const token_id id = context ? room.plot.prompt[static_cast<std::size_t>(p)]
                                     : room.block[static_cast<std::size_t>(p - room.plot.start)];
-        out.remark(padded(joined("  ", p), 13), padded(joined(p), 10), padded(context ? "C" : "norm(H)", 10),
-                   context ? "the target's layers about" : "the embedding of", " \"", room.word(id), "\"");
+        out.show(kv_row{
+            .position = p,
+            .context = context,
+            .what = joined(context ? "the target's layers about" : "the embedding of", " \"", room.word(id), "\"")});
     }
 }
 
@@ -89,13 +83,11 @@ void draw_masks(page& out, const classroom& room, const std::vector<std::string>
                 const std::vector<std::string>& keys) {
     const index start = room.plot.start;
     const index length = size_of(std::span(keys));
-    const mask_rule& here = room.draft.shape().masks[0];
     const mask_rule left{.causal = true, .window = 0};
-    out.remark("Who sees whom (o), context left of the bar:       left to right only (EAGLE), without context:");
     for (index i = 0; i < room.plot.block; ++i) {
-        const std::string& label = queries[static_cast<std::size_t>(i)];
-        out.remark(padded(mask_row(here, label, start + i, 0, length, start), 50),
-                   mask_row(left, label, start + i, start, length, start));
+        out.show(sight{.query = queries[static_cast<std::size_t>(i)],
+                       .keys = seen_by(room.draft.shape().masks[0], start + i, 0, length),
+                       .left_only = seen_by(left, start + i, start, length)});
     }
 }
 

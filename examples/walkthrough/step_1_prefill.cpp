@@ -5,7 +5,7 @@
 DFLASH_BEGIN_NAMESPACE
 namespace walkthrough {
 
-// [step 1]
+// [step-1]
 // raw_i = [ h^(a)_i ; h^(b)_i ; h^(c)_i ]      rows of the tapped layers a/b/c side by side, for every prompt position
 // i law of position 3 = head(norm(h_2))          the last prompt row chooses the first token
 void step_1_prefill(classroom& room) {
@@ -15,17 +15,20 @@ void step_1_prefill(classroom& room) {
                          {joined(raw, "   tapped layers side by side, for every position i"),
                           "first token = argmax head(norm(h_2))   the row of \"sat\" is the law of position 3"});
     const target_shape& shape = room.target.shape();
+    // [step-1-run]
     room.raw = matrix(3, room.target.feature_size());
     matrix logits(1, room.target.vocab_size());
 
     room.target.forward(room.plot.prompt, room.target_rows, {logits.view(), room.raw.view()});
     room.first = greedy{}.pick(logits.view().row(0), room.plot.start);
+    // [/step-1-run]
 
     const std::vector<std::string> places = room.places(0, room.plot.prompt);
     out.show("target_hidden_raw", room.raw.view(), places);
     out.show("first token's logits", logits.view(), {places.back()}, room.notes.words);
 
     const index d = shape.hidden_size;
+    // [step-1-taps]
     bool between = true;
     for (std::size_t t = 0; t + 1 < taps.size(); ++t) {
         const matrix_view<const float> tapped = room.raw.view().columns(static_cast<index>(t) * d, d);
@@ -36,6 +39,7 @@ void step_1_prefill(classroom& room) {
     }
     out.expect("taps-count-from-0", between, "Tap ", taps[0], " is the row after layer ", taps[0],
                " counted from 0: hidden_states[", taps[0] + 1, "] of the tuple that starts with the embedding.");
+    // [/step-1-taps]
 
     const matrix& last = room.seen.read("target.hidden", shape.layers - 1);
     const std::vector<float> normed =
@@ -45,7 +49,7 @@ void step_1_prefill(classroom& room) {
     out.expect("first-token", room.first == words::on,
                "The row of \"sat\" chooses the first token: \"on\", at position 3.");
 }
-// [step 1 end]
+// [/step-1]
 
 }  // namespace walkthrough
 DFLASH_END_NAMESPACE

@@ -5,7 +5,7 @@
 DFLASH_BEGIN_NAMESPACE
 namespace walkthrough {
 
-// [step 2]
+// [step-2]
 // C = RMSNorm(W_fc raw)            k rows of d become one, for every context position
 // K_ctx, V_ctx of every draft layer are made of C; C has no query, no output and no MLP
 void step_2_fuse_and_normalise(classroom& room) {
@@ -13,7 +13,9 @@ void step_2_fuse_and_normalise(classroom& room) {
                          {"C = RMSNorm(W_fc raw)   one row of d for every context position, the same for all layers",
                           "it becomes rows of K and V in every draft layer, and nothing else"});
 
+    // [step-2-run]
     room.draft.inject(room.raw.view(), room.draft_rows);
+    // [/step-2-run]
 
     room.context = room.seen.read("draft.context");
     const std::vector<std::string> places = room.places(0, room.plot.prompt);
@@ -37,7 +39,7 @@ void step_2_fuse_and_normalise(classroom& room) {
     out.remark("The draft's cache now holds ", room.draft_rows.length(),
                " positions: work that is done once for every position.");
 }
-// [step 2 end]
+// [/step-2]
 
 }  // namespace walkthrough
 DFLASH_END_NAMESPACE

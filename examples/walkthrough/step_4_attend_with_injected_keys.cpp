@@ -4,16 +4,18 @@
 DFLASH_BEGIN_NAMESPACE
 namespace walkthrough {
 
-// [step 4]
+// [step-4]
 // Q = rope(q_norm(norm(H) W_Q))   K = rope(k_norm([ C W_K ; norm(H) W_K ]))   V = [ C W_V ; norm(H) W_V ]
 // A = softmax(Q K^T / sqrt(e))    out = A V      no causal mask: 4 queries over 3 + 4 keys; then W_O
 void step_4_attend_with_injected_keys(classroom& room) {
     page out = room.open(4, "KV injection: 4 queries over 3 + 4 keys",
                          {"Q = rope(q_norm(norm(H) W_Q))   K = rope(k_norm([C W_K ; norm(H) W_K]))",
                           "V = [C W_V ; norm(H) W_V]   A = softmax(Q K^T / sqrt(e))   out = A V, then W_O"});
+    // [step-4-run]
     room.hidden = matrix(room.plot.block, room.draft.hidden_size());
 
     room.draft.forward(room.embeddings.view(), room.draft_rows, room.hidden.view());
+    // [/step-4-run]
 
     const std::vector<std::string> queries = room.places(room.plot.start, room.block);
     std::vector<std::string> keys = room.places(0, room.plot.prompt);
@@ -50,7 +52,7 @@ void step_4_attend_with_injected_keys(classroom& room) {
                    "Scores are ln 2, 0 or -ln 2, so weights are as 2 : 1 : 1/2 and every one is a fraction.");
     }
 }
-// [step 4 end]
+// [/step-4]
 
 }  // namespace walkthrough
 DFLASH_END_NAMESPACE

@@ -5,7 +5,7 @@
 DFLASH_BEGIN_NAMESPACE
 namespace walkthrough {
 
-// [step 5]
+// [step-5]
 // logits = head(norm(h)_4 .. norm(h)_6)      the target's head over slots 1 2 3; slot 0 is dropped, its token is known
 // draft_i = argmax logits_i                  all three at once: no slot waits for another
 void step_5_draft(classroom& room) {
@@ -19,7 +19,9 @@ void step_5_draft(classroom& room) {
     const std::vector<std::string> all = room.places(room.plot.start, room.block);
     const std::vector<std::string> places(all.begin() + 1, all.end());
 
+    // [step-5-run]
     room.target.head(room.hidden.view().rows(1, slots), logits.view());
+    // [/step-5-run]
 
     out.show("h after the last layer", last.view(), all);
     if (room.actors->on_paper) {
@@ -44,7 +46,7 @@ void step_5_draft(classroom& room) {
                    "A norm with weights 1 scales a row: the best word can be read off the row before it.");
     }
 }
-// [step 5 end]
+// [/step-5]
 
 }  // namespace walkthrough
 DFLASH_END_NAMESPACE

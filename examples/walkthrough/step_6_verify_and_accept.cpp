@@ -5,13 +5,14 @@
 DFLASH_BEGIN_NAMESPACE
 namespace walkthrough {
 
-// [step 6]
+// [step-6]
 // posterior_i = argmax target([ on, the, mat, . ])_i       one forward of 4 rows; row i is the law of position 4 + i
 // accepted = sum(cumprod(draft_i == posterior_i))          then one token of the target's own
 void step_6_verify_and_accept(classroom& room) {
     page out = room.open(6, "Verify in one forward, accept a prefix",
                          {"posterior_i = argmax target([on, the, mat, .])_i   row i is the law of position 4 + i",
                           "accepted = sum(cumprod(draft_i == posterior_i)), then one token of the target's own"});
+    // [step-6-run]
     room.verify_logits = matrix(room.plot.block, room.target.vocab_size());
     room.verify_raw = matrix(room.plot.block, room.target.feature_size());
     const std::span<const token_id> drafts = std::span<const token_id>(room.block).subspan(1);
@@ -19,6 +20,7 @@ void step_6_verify_and_accept(classroom& room) {
     room.target.forward(room.block, room.target_rows, {room.verify_logits.view(), room.verify_raw.view()});
     room.outcome = acceptance_player{&room.seen}.accept(
         {.drafts = drafts, .logits = room.verify_logits.view(), .draft_law = {}, .position = 4, .noise = {}}, greedy{});
+    // [/step-6-run]
 
     out.show("verify logits", room.verify_logits.view(), room.places(room.plot.start, room.block), room.notes.words);
     room.posterior.clear();
@@ -48,7 +50,7 @@ void step_6_verify_and_accept(classroom& room) {
                same(std::span(room.verify_logits.values).first(left), std::span(changed.values).first(left)),
                "With another last draft the rows before it keep every bit: no error travels to the left.");
 }
-// [step 6 end]
+// [/step-6]
 
 }  // namespace walkthrough
 DFLASH_END_NAMESPACE

@@ -4,18 +4,20 @@
 DFLASH_BEGIN_NAMESPACE
 namespace walkthrough {
 
-// [step 7]
+// [step-7]
 // start = 3 + accepted + 1, cache.crop(start)       the newest token is the next anchor; it is not cached yet
 // features of positions 3 .. start - 1 go to the draft: its rows of accepted tokens are made of them, not of the block
 void step_7_commit_and_go_on(classroom& room) {
     page out = room.open(7, "Commit, crop, and the rounds after",
                          {"start = 3 + accepted + 1, target cache cropped to 0 .. start - 1; \"in\" is the next anchor",
                           "features of the committed rows go to the draft; the block's own K and V never stay"});
+    // [step-7-run]
     const index kept = room.outcome.accepted + 1;
     const index start = room.plot.start + kept;
 
     room.target_rows.crop(start);
     room.draft.inject(room.verify_raw.view().rows(0, kept), room.draft_rows);
+    // [/step-7-run]
 
     const std::vector<token_id> spoken_so_far = {words::The, words::cat, words::sat, words::on, words::the, words::mat};
     const std::vector<token_id> anchor = {words::in};
@@ -54,7 +56,7 @@ void step_7_commit_and_go_on(classroom& room) {
     out.expect("lossless", spoken == room.plot.continuation && spoken == serial_tokens(room),
                "The words are those of plain decoding, one token a forward.");
 }
-// [step 7 end]
+// [/step-7]
 
 }  // namespace walkthrough
 DFLASH_END_NAMESPACE

@@ -27,19 +27,6 @@ std::string shape_text(const std::vector<index>& shape) {
     return out + "]";
 }
 
-/// The columns of a row that are shown; -1 stands for those left out.
-std::vector<index> shown_columns(index count) {
-    std::vector<index> out;
-    for (index c = 0; c < count; ++c) {
-        if (count <= longest_row || c < 5 || c >= count - 2) {
-            out.push_back(c);
-        } else if (c == 5) {
-            out.push_back(-1);
-        }
-    }
-    return out;
-}
-
 /// One block of a table: rows x columns from `offset` on, cut into parts that fit the page.
 std::string block_text(const table& t, index offset, bool on_paper) {
     const index cols = t.shape.back();
@@ -102,6 +89,37 @@ std::string table_text(const table& t, bool on_paper) {
     return out;
 }
 
+std::string kv_text(const std::vector<kv_row>& rows) {
+    std::string out = rows.empty() ? "" : "   Row of K, V  position  made of   what it is\n";
+    for (const kv_row& row : rows) {
+        out += left(joined("     ", row.position), 16) + left(joined(row.position), 10) +
+               left(row.context ? "C" : "norm(H)", 10) + row.what + '\n';
+    }
+    return out;
+}
+
+/// One row of a picture, a bar before the key `boundary`.
+std::string sight_text(const std::string& query, const std::vector<bool>& keys, std::size_t boundary) {
+    std::string line = left(joined("   ", query), 11);
+    for (std::size_t k = 0; k < keys.size(); ++k) {
+        line += k == boundary && k > 0 ? "|  " : "";
+        line += keys[k] ? "o  " : ".  ";
+    }
+    return line;
+}
+
+std::string sights_text(const std::vector<sight>& rows) {
+    std::string out =
+        rows.empty()
+            ? ""
+            : "   Who sees whom (o), context left of the bar:       left to right only (EAGLE), without context:\n";
+    for (const sight& row : rows) {
+        out += "   " + left(sight_text(row.query, row.keys, row.keys.size() - row.left_only.size()), 50) +
+               sight_text(row.query, row.left_only, 0) + '\n';
+    }
+    return out;
+}
+
 std::string without_trailing_blanks(const std::string& text) {
     std::string out;
     for (const char c : text) {
@@ -122,6 +140,18 @@ std::string listed(const lesson& notes, std::span<const token_id> tokens) {
 }
 
 }  // namespace
+
+std::vector<index> shown_columns(index count) {
+    std::vector<index> out;
+    for (index c = 0; c < count; ++c) {
+        if (count <= longest_row || c < 5 || c >= count - 2) {
+            out.push_back(c);
+        } else if (c == 5) {
+            out.push_back(-1);
+        }
+    }
+    return out;
+}
 
 std::optional<std::pair<index, index>> as_fraction(float x, index most) {
     const auto exact = static_cast<double>(x);
@@ -173,9 +203,11 @@ std::string to_text(const step& one, bool on_paper) {
     for (const table& t : one.tables) {
         out += table_text(t, on_paper);
     }
+    out += kv_text(one.kv_rows);
     for (const std::string& remark : one.remarks) {
         out += "   " + remark + '\n';
     }
+    out += sights_text(one.sights);
     for (const expectation& e : one.expects) {
         out += wrapped(e.held ? "   ok    " : "   FALSE ", e.sentence);
     }

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "walkthrough/lesson.hpp"
 
@@ -16,6 +17,9 @@ namespace walkthrough {
 
 /// A fraction where x is one, else decimals.
 [[nodiscard]] std::string number(float x, bool on_paper, int decimals = 4);
+
+/// The columns of a row that are shown, the ends of a long one; -1 stands for those left out.
+[[nodiscard]] std::vector<index> shown_columns(index count);
 
 /// `first` and the sentence, broken at blanks; further lines are indented by the width of `first`.
 [[nodiscard]] std::string wrapped(const std::string& first, const std::string& sentence);

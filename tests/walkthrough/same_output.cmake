@@ -1,8 +1,17 @@
 # Runs PROGRAM with ARGUMENTS and compares what it prints with the file EXPECTED; leaves it in ACTUAL.
+# LEAVE_OUT: sections (up to the next empty line) that begin with one of these words are not compared.
 execute_process(COMMAND "${PROGRAM}" ${ARGUMENTS} OUTPUT_FILE "${ACTUAL}" RESULT_VARIABLE status)
 if(NOT status EQUAL 0)
   message(FATAL_ERROR "${PROGRAM} ${ARGUMENTS}: exit status ${status}")
 endif()
+foreach(word IN LISTS LEAVE_OUT)
+  file(READ "${ACTUAL}" text)
+  string(REGEX REPLACE "\n${word} [^\n]+\n([^\n]+\n)*" "" shorter "${text}")
+  if(shorter STREQUAL text)
+    message(FATAL_ERROR "There is no section ${word} to leave out")
+  endif()
+  file(WRITE "${ACTUAL}" "${shorter}")
+endforeach()
 execute_process(COMMAND "${CMAKE_COMMAND}" -E compare_files "${EXPECTED}" "${ACTUAL}" RESULT_VARIABLE different)
 if(different)
   execute_process(COMMAND diff -u "${EXPECTED}" "${ACTUAL}")
