@@ -12,9 +12,12 @@
 #include <vector>
 
 #include <dflash/decode/limits.hpp>
+#include <dflash/decode/log_probabilities.hpp>
 #include <dflash/decode/stats.hpp>
 #include <dflash/model/shape.hpp>
 #include <dflash/testing/lossless.hpp>
+
+#include "common/chosen.hpp"
 
 DFLASH_BEGIN_NAMESPACE
 namespace examples {
@@ -30,6 +33,7 @@ struct engine_options {
     index block_size = 0;  ///< anchor included; 0: the draft's own
     int threads = 0;       ///< 0: as many as there are
     backend_kind backend = backend_kind::exact;
+    sampling_choice sampling;
 };
 
 /// What the first round with drafts saw. Empty until there was one.
@@ -54,7 +58,9 @@ struct round_record {
 /// What to write down of a run; null: nothing.
 struct recordings {
     first_round* tensors = nullptr;
-    std::vector<round_record>* rounds = nullptr;
+    std::vector<round_record>* rounds = nullptr;  ///< needs sample_and_match without penalties
+    std::vector<scored_token>* scores = nullptr;  ///< one for each committed token
+    index top = 0;                                ///< likeliest tokens of each score
 };
 
 /// Sees every round; returns false to cancel.
@@ -73,12 +79,13 @@ public:
     [[nodiscard]] virtual index block_size() const = 0;
     virtual void set_threads(int threads) = 0;
 
+    /// Of `record` only the scores are filled.
     virtual generation_result serial(std::span<const token_id> prompt, const generation_limits& limits,
-                                     const round_watcher& watcher) = 0;
+                                     const round_watcher& watcher, const recordings& record) = 0;
     /// Needs a draft.
     virtual generation_result speculative(std::span<const token_id> prompt, const generation_limits& limits,
                                           const round_watcher& watcher, const recordings& record) = 0;
-    /// Needs a draft. See verify_lossless.
+    /// Needs a draft and sample_and_match. See verify_lossless.
     virtual testing::lossless_report verify(std::span<const std::vector<token_id>> prompts,
                                             const generation_limits& limits, index block_size) = 0;
 };

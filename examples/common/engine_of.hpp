@@ -7,8 +7,10 @@
 #include <utility>
 #include <vector>
 
+#include <dflash/decode/rejection_sampling.hpp>
 #include <dflash/decode/serial.hpp>
 #include <dflash/decode/speculative.hpp>
+#include <dflash/decode/typical_acceptance.hpp>
 #include <dflash/drafters/dflash.hpp>
 #include <dflash/io/load.hpp>
 #include <dflash/model/draft_transformer.hpp>
@@ -23,7 +25,9 @@ namespace examples {
 class run_recorder {
 public:
     run_recorder() = default;
-    explicit run_recorder(const recordings* record) : record_(record) {}
+    run_recorder(const recordings* record, const sampling_choice& choice) : record_(record), sampler_(choice.law) {
+        sampler_.reseed(choice.noise);
+    }
 
     void operator()(const tensor_event<>& event) const {
         first_round* tensors = record_ == nullptr ? nullptr : record_->tensors;
@@ -48,17 +52,18 @@ public:
         if (record_->rounds != nullptr) {
             record_->rounds->push_back(written_down(event));
         }
+        log_probability_recorder(record_->scores, record_->top)(event);
     }
 
 private:
     /// The caches are noted when the round has happened: by the engine, which owns them.
-    [[nodiscard]] static round_record written_down(const round_event<>& event) {
+    [[nodiscard]] round_record written_down(const round_event<>& event) const {
         round_record round;
         round.drafts.assign(event.drafts.begin(), event.drafts.end());
         round.committed.assign(event.tokens.begin(), event.tokens.end());
         round.accepted = event.report.accepted;
         for (index row = 0; row <= round.accepted; ++row) {
-            round.posterior.push_back(greedy{}.pick(event.logits.row(row), event.first + row));
+            round.posterior.push_back(sampler_.pick(event.logits.row(row), event.first + row));
         }
         return round;
     }
@@ -70,30 +75,54 @@ private:
     }
 
     const recordings* record_ = nullptr;
+    categorical<> sampler_;
 };
 
 template <class Backend>
 class engine_of final : public engine {
     using target_type = target_transformer<Backend>;
     using draft_type = draft_transformer<Backend, Backend, typename Backend::cache_type, run_recorder>;
-    using drafter_type = dflash_drafter<draft_type, target_type, run_recorder>;
+    using drafter_type = dflash_drafter<draft_type, target_type, run_recorder, chosen_drafts>;
     // The reference backend promises no equal bits; the exact one does, and then nothing here can loosen it.
-    using decoder_type =
-        speculative_decoder<target_type, drafter_type, greedy, sample_and_match, fixed_block, run_recorder,
-                            (std::min)(Backend::guarantee, determinism::batch_invariant)>;
+    template <class Rule>
+    using decoder_with =
+        speculative_decoder<target_type, drafter_type, chosen_sampler, Rule, fixed_block, run_recorder,
+                            Rule::lossless ? (std::min)(Backend::guarantee, determinism::batch_invariant)
+                                           : allow_numeric_drift>;
 
     struct draft_part {
         draft_part(const io::draft_checkpoint& loaded, target_type& target, const Backend& backend,
-                   run_recorder recorder, index block)
+                   run_recorder recorder, const engine_options& options)
             : draft(loaded.shape, loaded.weights, backend, backend, recorder),
-              drafter(draft, target, recorder),
-              block_size(block == 0 ? loaded.shape.block_size : block),
-              decoder(target, drafter, fixed_block(block_size), {}, {}, recorder) {}
+              drafter(draft, target, recorder, chosen_drafts(options.sampling)),
+              block_size(options.block_size == 0 ? loaded.shape.block_size : options.block_size) {
+            const chosen_sampler sampler(options.sampling);
+            const fixed_block block(block_size);
+            switch (options.sampling.acceptance) {
+                case acceptance_kind::match:
+                    match.emplace(target, drafter, block, sampler, sample_and_match{}, recorder);
+                    break;
+                case acceptance_kind::rejection:
+                    rejection.emplace(target, drafter, block, sampler, rejection_sampling<>{}, recorder);
+                    break;
+                case acceptance_kind::typical:
+                    typical.emplace(target, drafter, block, sampler, typical_acceptance{}, recorder);
+                    break;
+            }
+        }
+
+        /// Calls use(decoder) with the one that was chosen.
+        template <class Use>
+        auto with_decoder(Use use) {
+            return match ? use(*match) : rejection ? use(*rejection) : use(*typical);
+        }
 
         draft_type draft;
         drafter_type drafter;
         index block_size;
-        decoder_type decoder;
+        std::optional<decoder_with<sample_and_match>> match;
+        std::optional<decoder_with<rejection_sampling<>>> rejection;
+        std::optional<decoder_with<typical_acceptance>> typical;
     };
 
 public:
@@ -112,8 +141,11 @@ public:
     }
 
     generation_result serial(std::span<const token_id> prompt, const generation_limits& limits,
-                             const round_watcher& watcher) override {
-        return watcher ? serial_.generate(prompt, limits, watcher) : serial_.generate(prompt, limits);
+                             const round_watcher& watcher, const recordings& record) override {
+        record_ = {.tensors = nullptr, .rounds = nullptr, .scores = record.scores, .top = record.top};
+        clear_scores();
+        return serial_.generate(
+            prompt, limits, [&](const round_view& round) { return !watcher || watcher(round); }, noise_);
     }
 
     generation_result speculative(std::span<const token_id> prompt, const generation_limits& limits,
@@ -128,20 +160,26 @@ public:
         if (record.rounds != nullptr) {
             record.rounds->clear();
         }
-        return part.decoder.generate(prompt, limits, [&](const round_view& round) {
-            if (record.rounds != nullptr) {
-                record.rounds->back().target_rows = part.decoder.cache().length();
-                record.rounds->back().draft_rows = part.drafter.context_length();
-            }
-            return !watcher || watcher(round);
+        clear_scores();
+        return part.with_decoder([&](auto& decoder) {
+            return decoder.generate(
+                prompt, limits,
+                [&](const round_view& round) {
+                    if (record.rounds != nullptr) {
+                        record.rounds->back().target_rows = decoder.cache().length();
+                        record.rounds->back().draft_rows = part.drafter.context_length();
+                    }
+                    return !watcher || watcher(round);
+                },
+                noise_);
         });
     }
 
     testing::lossless_report verify(std::span<const std::vector<token_id>> prompts, const generation_limits& limits,
                                     index block_size) override {
         record_ = {};
-        return testing::verify_lossless(target_, needs_draft().drafter, greedy{}, prompts, limits,
-                                        fixed_block(block_size));
+        return testing::verify_lossless(target_, needs_draft().drafter, chosen_sampler(sampling_), prompts, limits,
+                                        fixed_block(block_size), noise_);
     }
 
 private:
@@ -152,11 +190,19 @@ private:
               const std::optional<io::draft_checkpoint>& draft, const Backend& backend)
         : target_(target.shape, target.weights, draft ? std::span<const index>(draft->shape.taps) : no_taps(), backend,
                   backend),
-          serial_(target_) {
+          sampling_(options.sampling),
+          noise_(options.sampling.noise),
+          serial_(target_, chosen_sampler(options.sampling), {}, run_recorder(&record_, options.sampling)) {
         if (draft) {
-            draft_.emplace(*draft, target_, backend, run_recorder(&record_), options.block_size);
+            draft_.emplace(*draft, target_, backend, run_recorder(&record_, options.sampling), options);
         }
         set_threads(options.threads);
+    }
+
+    void clear_scores() const {
+        if (record_.scores != nullptr) {
+            record_.scores->clear();
+        }
     }
 
     static std::span<const index> no_taps() { return {}; }
@@ -183,7 +229,9 @@ private:
 
     recordings record_;
     target_type target_;
-    serial_decoder<target_type> serial_;
+    sampling_choice sampling_;
+    noise_key noise_;
+    serial_decoder<target_type, chosen_sampler, sample_and_match, run_recorder> serial_;
     std::optional<draft_part> draft_;
 };
 

@@ -83,7 +83,7 @@ timed_result timed(Run run) {
                                         const generation_limits& limits) {
     comparison both;
     const auto speculative = [&] { return models.speculative(prompt, limits, nullptr, {}); };
-    const auto serial = [&] { return models.serial(prompt, limits, nullptr); };
+    const auto serial = [&] { return models.serial(prompt, limits, nullptr, {}); };
     const timed_result first = timed(speculative);
     const timed_result second = timed(serial);
     both.identical = first.result.tokens == second.result.tokens && first.result.reason == second.result.reason;

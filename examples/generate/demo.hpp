@@ -103,7 +103,7 @@ private:
         };
         const round_watcher impatient = [&](const round_view&) { return passed() < enough; };
         models_->speculative(prompt, ends, impatient, {});
-        models_->serial(prompt, ends, impatient);
+        models_->serial(prompt, ends, impatient, {});
         return passed();
     }
 
@@ -182,7 +182,7 @@ private:
         const int pace = static_cast<int>(pace_ * rounds * both.ratio() / (std::max)(steps, 1.0));
         out_.write("\n  The same by serial decoding, in the same slow motion:\n", style::faint);
         round_printer printer(out_, words_.get(), pace, true);
-        models_->serial(prompt, ends, printed_by(printer));
+        models_->serial(prompt, ends, printed_by(printer), {});
         printer.finish();
     }
 

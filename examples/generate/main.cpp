@@ -57,10 +57,13 @@ int generate(generate_options options) {
     }
     first_round tensors;
     std::vector<round_record> rounds;
+    std::vector<scored_token> scores;
     const recordings record{.tensors = options.dump.empty() ? nullptr : &tensors,
-                            .rounds = options.trace.empty() ? nullptr : &rounds};
+                            .rounds = options.trace.empty() ? nullptr : &rounds,
+                            .scores = options.logprobs < 0 ? nullptr : &scores,
+                            .top = (std::max)(options.logprobs, index{0})};
     timed_result run = timed([&] {
-        return options.serial ? models->serial(prompt, limits, watcher)
+        return options.serial ? models->serial(prompt, limits, watcher, record)
                               : models->speculative(prompt, limits, watcher, record);
     });
     if (!options.json) {
@@ -84,7 +87,7 @@ int generate(generate_options options) {
     }
     const comparison* compared = both ? &*both : nullptr;
     if (options.json) {
-        out.write(json_text(prompt, run, words, compared));
+        out.write(json_text(prompt, run, words, compared, record.scores));
     } else {
         print_table(out, run, models->block_size(), options.serial, compared);
     }

@@ -8,6 +8,7 @@
 #include "common/engine.hpp"
 #include "common/models.hpp"
 #include "common/program.hpp"
+#include "common/sampling_flags.hpp"
 
 DFLASH_BEGIN_NAMESPACE
 namespace examples {
@@ -27,6 +28,7 @@ struct generate_options {
     bool demo = false;
     int pace = -1;  ///< milliseconds after each round; -1: the demo chooses
     std::string dump;
+    index logprobs = -1;  ///< likeliest tokens to show beside each; -1: no log-probabilities
     std::string trace;
     color_choice color = color_choice::automatic;
 };
@@ -83,6 +85,9 @@ struct generate_options {
         ->type_name("NAME")
         ->capture_default_str();
 
+    sampling_flags sampling(app);
+    sampling.add_acceptance(app);
+
     CLI::Option_group* what = app.add_option_group("What to run");
     CLI::Option* serial = what->add_flag("--serial", options.serial, "Plain decoding, without a draft");
     CLI::Option* compare = what->add_flag("--compare", options.compare,
@@ -97,6 +102,12 @@ struct generate_options {
     CLI::Option* trace =
         output->add_option("--trace", options.trace, "Write the rounds (JSON), for dflash-walkthrough --from")
             ->type_name("FILE");
+    output
+        ->add_option("--logprobs", options.logprobs,
+                     "With --json: log-probabilities of every token and of the N likeliest, before bias and filters")
+        ->transform(whole_number(0, 1000))
+        ->needs(json)
+        ->type_name("N");
     output->add_option("--color", color, "Colour: auto, always or never")
         ->check(CLI::IsMember({"auto", "always", "never"}))
         ->type_name("WHEN")
@@ -108,6 +119,19 @@ struct generate_options {
     dump->excludes(serial);
     trace->excludes(serial);
     parse_arguments(app, argc, argv);
+    options.engine.sampling = sampling.choice();
+    const bool matching = options.engine.sampling.acceptance == acceptance_kind::match;
+    if (serial->count() > 0 && sampling.drafting_chosen()) {
+        raise<config_error>("--serial excludes --acceptance and --draft-sampling: there are no drafts");
+    }
+    if (compare->count() > 0 && !matching) {
+        raise<config_error>("--compare needs --acceptance match: other rules give other tokens than plain sampling");
+    }
+    if (trace->count() > 0 && (!matching || options.engine.sampling.has_penalties())) {
+        raise<config_error>(
+            "--trace needs --acceptance match and no penalties: it shows what the target says to every draft by "
+            "itself");
+    }
 
     options.has_prompt = prompt->count() > 0;
     options.has_tokens = tokens->count() > 0;

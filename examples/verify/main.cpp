@@ -10,6 +10,7 @@
 #include "common/engine.hpp"
 #include "common/models.hpp"
 #include "common/program.hpp"
+#include "common/sampling_flags.hpp"
 #include "common/terminal.hpp"
 #include "common/text.hpp"
 
@@ -72,7 +73,9 @@ verify_options parse(int argc, const char* const* argv) {
         ->check(CLI::IsMember({"auto", "always", "never"}))
         ->type_name("WHEN")
         ->capture_default_str();
+    const sampling_flags sampling(app);
     parse_arguments(app, argc, argv);
+    options.engine.sampling = sampling.choice();
     options.engine.backend = backend == "exact" ? backend_kind::exact : backend_kind::reference;
     options.color = color == "auto"     ? color_choice::automatic
                     : color == "always" ? color_choice::always

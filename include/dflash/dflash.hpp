@@ -62,6 +62,7 @@
 #include <dflash/sampling/options.hpp>
 #include <dflash/sampling/penalties.hpp>
 #include <dflash/sampling/philox_noise.hpp>
+#include <dflash/sampling/scratch.hpp>
 #include <dflash/testing/acceptance.hpp>
 #include <dflash/testing/block_policy.hpp>
 #include <dflash/testing/conformance.hpp>

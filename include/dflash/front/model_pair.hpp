@@ -23,10 +23,10 @@ DFLASH_BEGIN_NAMESPACE
 
 /// How a pair is set up.
 struct pair_options {
-    io::load_options load;    ///< what the loader may assume
-    index block_size = 0;     ///< anchor included; 0: the draft's own
-    bool stop_at_eos = true;  ///< add the checkpoint's end tokens to the stop tokens of every call
-    sampling_options sampling = {.temperature = 0};  ///< greedy; any other law is drawn from, see generate()
+    io::load_options load;                        ///< what the loader may assume
+    index block_size = 0;                         ///< anchor included; 0: the draft's own
+    bool stop_at_eos = true;                      ///< add the checkpoint's end tokens to the stop tokens of every call
+    sampling_options sampling{.temperature = 0};  ///< greedy; any other law is drawn from, see generate()
 };
 
 /// A target and its draft on one backend. Lossless: with the same key generate() gives what generate_serial() gives, at

@@ -4,11 +4,11 @@
 #include <algorithm>
 #include <span>
 #include <utility>
-#include <vector>
 
 #include <dflash/concepts/sampler.hpp>
 #include <dflash/sampling/filters.hpp>
 #include <dflash/sampling/philox_noise.hpp>
+#include <dflash/sampling/scratch.hpp>
 
 DFLASH_BEGIN_NAMESPACE
 
@@ -30,7 +30,8 @@ public:
         const sampling_options& options = filter_.options();
         if (options.temperature == 0 && options.biases.empty()) {  // what the filter would do, without the copy
             const index best = numerics::argmax(logits.data(), size_of(logits));
-            return logits[static_cast<std::size_t>(best)] > -numerics::infinity ? static_cast<token_id>(best) : no_token;
+            return logits[static_cast<std::size_t>(best)] > -numerics::infinity ? static_cast<token_id>(best)
+                                                                                : no_token;
         }
         const std::span<float> law = make_room(logits.size());
         return scores(logits, law) ? noise_.draw(key_, noise_stream::token, position, law) : no_token;
@@ -44,14 +45,14 @@ public:
 
 private:
     std::span<float> make_room(std::size_t vocab) const {
-        scratch_.resize(vocab);
-        return scratch_;
+        scratch_.get().resize(vocab);
+        return scratch_.get();
     }
 
     mutable token_filter filter_;  // its scratch changes, its answers do not
     Noise noise_;
     noise_key key_;
-    mutable std::vector<float> scratch_;  // (v)
+    mutable detail::scratch<float> scratch_;  // (v)
 };
 
 DFLASH_END_NAMESPACE

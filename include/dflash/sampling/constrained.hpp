@@ -1,7 +1,7 @@
 // Samplers whose law depends on the tokens before: penalties, grammars, any mask of the user's.
 //
-// A constraint changes a row of logits before the sampler sees it. It is told of the prompt, of committed tokens and, in
-// a copy, of the drafts that were accepted before the row at hand: never of a rejected one.
+// A constraint changes a row of logits before the sampler sees it. It is told of the prompt, of committed tokens and,
+// in a copy, of the drafts that were accepted before the row at hand: never of a rejected one.
 #pragma once
 
 #include <algorithm>
@@ -12,6 +12,7 @@
 #include <vector>
 
 #include <dflash/concepts/sampler.hpp>
+#include <dflash/sampling/scratch.hpp>
 
 DFLASH_BEGIN_NAMESPACE
 
@@ -21,12 +22,11 @@ DFLASH_BEGIN_NAMESPACE
 ///   3. advance(token) tells it of the next token of the sequence, the prompt's first.
 ///   Optional: start(), called once between the prompt's last token and the first generated one.
 template <class T>
-concept token_constraint =
-    std::copy_constructible<T> && requires(T& constraint, const T& const_constraint, std::span<float> logits,
-                                           token_id token) {
-        const_constraint.apply(logits);
-        constraint.advance(token);
-    };
+concept token_constraint = std::copy_constructible<T> &&
+                           requires(T& constraint, const T& const_constraint, std::span<float> logits, token_id token) {
+                               const_constraint.apply(logits);
+                               constraint.advance(token);
+                           };
 
 /// A sequence_sampler: `Base` over logits that `Constraint` has changed. Constraints nest.
 template <token_sampler Base, token_constraint Constraint>
@@ -78,14 +78,15 @@ public:
 
 private:
     std::span<const float> changed(std::span<const float> logits) const {
-        scratch_.assign(logits.begin(), logits.end());
-        constraint_.apply(scratch_);
-        return scratch_;
+        std::vector<float>& row = scratch_.get();
+        row.assign(logits.begin(), logits.end());
+        constraint_.apply(row);
+        return row;
     }
 
     Base base_;
     Constraint constraint_;
-    mutable std::vector<float> scratch_;  // (v)
+    mutable detail::scratch<float> scratch_;  // (v)
 };
 
 DFLASH_END_NAMESPACE

@@ -21,6 +21,7 @@
 #include <dflash/numerics/exp.hpp>
 #include <dflash/numerics/log.hpp>
 #include <dflash/sampling/options.hpp>
+#include <dflash/sampling/scratch.hpp>
 
 DFLASH_BEGIN_NAMESPACE
 
@@ -114,36 +115,38 @@ private:
     /// Keeps the k that come first. A heap with the last of them on top; most tokens cost one comparison.
     void keep_top_k(std::span<float> scores) {
         const auto k = static_cast<std::size_t>(options_.top_k);
-        order_.clear();
+        std::vector<candidate>& order = scratch_.get();
+        order.clear();
         for (std::size_t i = 0; i < scores.size(); ++i) {
             const candidate here{scores[i], static_cast<token_id>(i)};
-            if (order_.size() < k) {
-                order_.push_back(here);
-                std::push_heap(order_.begin(), order_.end());
-            } else if (here < order_.front()) {
-                std::pop_heap(order_.begin(), order_.end());
-                order_.back() = here;
-                std::push_heap(order_.begin(), order_.end());
+            if (order.size() < k) {
+                order.push_back(here);
+                std::push_heap(order.begin(), order.end());
+            } else if (here < order.front()) {
+                std::pop_heap(order.begin(), order.end());
+                order.back() = here;
+                std::push_heap(order.begin(), order.end());
             }
         }
-        keep(scores, order_.size());
+        keep(scores, order.size());
     }
 
     /// Looks at ever lower scores until what lies above has enough: the likeliest tokens are few, sorting all is dear.
     void keep_top_p(std::span<float> scores) {
+        std::vector<candidate>& order = scratch_.get();
         const double wanted = static_cast<double>(options_.top_p) * total_weight(scores);
         for (const float floor : {-4.0F, -8.0F, -16.0F, -32.0F, -numerics::infinity}) {
-            order_.clear();
+            order.clear();
             for (std::size_t i = 0; i < scores.size(); ++i) {
                 if (scores[i] > floor) {
-                    order_.push_back({scores[i], static_cast<token_id>(i)});
+                    order.push_back({scores[i], static_cast<token_id>(i)});
                 }
             }
-            std::sort(order_.begin(), order_.end());
+            std::sort(order.begin(), order.end());
             double sum = 0;
             std::size_t kept = 0;
-            while (kept < order_.size() && sum < wanted) {
-                sum = sum + static_cast<double>(numerics::exp(order_[kept].score));
+            while (kept < order.size() && sum < wanted) {
+                sum = sum + static_cast<double>(numerics::exp(order[kept].score));
                 ++kept;
             }
             // Sums in another order may differ in the last place, so at the lowest floor all that there is must do.
@@ -154,17 +157,18 @@ private:
         }
     }
 
-    /// Leaves the first `count` of order_ and nothing else.
+    /// Leaves the first `count` candidates and nothing else.
     void keep(std::span<float> scores, std::size_t count) {
+        const std::vector<candidate>& order = scratch_.get();
         std::fill(scores.begin(), scores.end(), -numerics::infinity);
         for (std::size_t i = 0; i < count; ++i) {
-            scores[static_cast<std::size_t>(order_[i].token)] = order_[i].score;
+            scores[static_cast<std::size_t>(order[i].token)] = order[i].score;
         }
     }
 
     sampling_options options_;
     float min_score_ = -numerics::infinity;
-    std::vector<candidate> order_;  // scratch
+    detail::scratch<candidate> scratch_;
 };
 
 DFLASH_END_NAMESPACE
