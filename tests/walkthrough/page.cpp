@@ -256,8 +256,8 @@ void check_lesson(const dom_node& page, const lesson& notes) {
         }
         CHECK(cells_of(*table) == wanted);
     }
-    for (const auto& [name, value] : notes.setting) {
-        CHECK_MESSAGE(contains(everything, name + value), name);
+    for (const auto& entry : notes.setting) {
+        CHECK_MESSAGE(contains(everything, entry.first + entry.second), entry.first);
     }
     for (const std::string& line : notes.confession) {
         CHECK_MESSAGE(contains(plain(everything), plain(line)), line);
@@ -381,8 +381,9 @@ TEST_CASE("a run's page holds its text, its rounds and its numbers; no text of i
           rounds.size());
     CHECK(page->all([](const dom_node& node) { return node.has_class("running"); }).at(0)->all_text() == text);
     CHECK(given.at("correction") > 0);
-    for (const auto& [kind, times] : given) {
-        CHECK_MESSAGE(page->with("data-count", kind).at(0)->words() == "(" + std::to_string(times) + ")", kind);
+    for (const auto& entry : given) {
+        CHECK_MESSAGE(page->with("data-count", entry.first).at(0)->words() == "(" + std::to_string(entry.second) + ")",
+                      entry.first);
     }
 
     const ordered_json& statistics = trace.at("statistics");
