@@ -200,7 +200,11 @@ TEST_CASE("dflash-walkthrough refuses what it cannot draw, and writes nothing th
     wrong["rounds"][1]["accepted"] = 4;
     const std::string bad = folder.write("bad.json", wrong.dump()).string();
     const std::string page = (folder.path() / "page.html").string();
-    const std::vector<std::pair<arguments, std::string>> refusals = {
+    struct refusal {
+        arguments given;
+        std::string reason;
+    };
+    const std::vector<refusal> refusals = {
         {{"--from", good}, "--html"},
         {{"--from", good, "--html", page, "--cast", "seed"}, "--cast excludes --from"},
         {{"--from", good, "--html", page, "--mistake", "no-mask"}, "--mistake excludes --from"},
@@ -217,11 +221,11 @@ TEST_CASE("dflash-walkthrough refuses what it cannot draw, and writes nothing th
         {{"--html", page, "--mistake", "none"}, "--mistake: got \"none\""},
         {{"--html", page, "--cast", "nobody"}, "--cast: got \"nobody\""},
     };
-    for (const auto& [given, reason] : refusals) {
-        INFO(command_line("", given));
-        const outcome got = run(program, given);
+    for (const refusal& expected : refusals) {
+        INFO(command_line("", expected.given));
+        const outcome got = run(program, expected.given);
         INFO(got.err);
-        CHECK(refused(got, "dflash-walkthrough", reason));
+        CHECK(refused(got, "dflash-walkthrough", expected.reason));
         CHECK_FALSE(std::filesystem::exists(page));
     }
 }
