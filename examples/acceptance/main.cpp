@@ -10,12 +10,12 @@
 
 #include <nlohmann/json.hpp>
 
+#include <dflash/decode/speculative.hpp>
 #include <dflash/default_backend.hpp>
 #include <dflash/drafters/dflash.hpp>
 #include <dflash/io/load.hpp>
 #include <dflash/model/draft_transformer.hpp>
 #include <dflash/model/target_transformer.hpp>
-#include <dflash/decode/speculative.hpp>
 
 #include "acceptance/slots.hpp"
 #include "common/models.hpp"
@@ -156,7 +156,8 @@ void print_synthetic(terminal& out, float error, float temperature) {
     out.write(joined("| ", number(static_cast<double>(error), 1), " | ", number(static_cast<double>(temperature), 1),
                      " | ", sums.slots, " | ", percent(sums.optimum, sums.slots), " | ",
                      percent(static_cast<double>(sums.agreed), sums.slots), " | ", percent(sums.coupled, sums.slots),
-                     " | ", percent(sums.best_token, sums.slots), " | ", percent(sums.independent, sums.slots), " |\n"));
+                     " | ", percent(sums.best_token, sums.slots), " | ", percent(sums.independent, sums.slots),
+                     " |\n"));
 }
 
 int measure(const options& wanted) {

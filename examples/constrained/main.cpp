@@ -52,9 +52,8 @@ int decode(const options& wanted) {
     const tokenizer words = tokenizer::load(folder + "/target/tokenizer.json");
     pair_type pair(folder + "/target", folder + "/draft");
     const std::vector<token_id> ends = pair.target().shape().eos_tokens;
-    const sampler_type sampler(
-        categorical<>({.temperature = wanted.temperature}),
-        regex_constraint(pattern_of(wanted.regex, words, pair.target().vocab_size(), ends)));
+    const sampler_type sampler(categorical<>({.temperature = wanted.temperature}),
+                               regex_constraint(pattern_of(wanted.regex, words, pair.target().vocab_size(), ends)));
     const std::vector<token_id> prompt = encode_prompt("dflash-constrained", words, wanted.prompt);
     generation_limits limits;
     limits.max_new_tokens = wanted.max_new_tokens;
@@ -82,7 +81,8 @@ int main(int argc, char** argv) {
     using namespace dflash::examples;
     return run_program("dflash-constrained", [&] {
         options wanted;
-        CLI::App app("Generates text that matches a regular expression, speculatively, and compares with serial decoding.");
+        CLI::App app(
+            "Generates text that matches a regular expression, speculatively, and compares with serial decoding.");
         app.add_option("--prompt", wanted.prompt, "The prompt")->capture_default_str();
         app.add_option("--regex", wanted.regex, "What the text must match, from its first to its last byte")
             ->capture_default_str();

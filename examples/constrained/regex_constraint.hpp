@@ -52,8 +52,9 @@ public:
     }
 
     [[nodiscard]] std::string_view text_of(token_id token) const {
-        return static_cast<std::size_t>(token) < texts_.size() ? std::string_view(texts_[static_cast<std::size_t>(token)])
-                                                               : std::string_view();
+        return static_cast<std::size_t>(token) < texts_.size()
+                   ? std::string_view(texts_[static_cast<std::size_t>(token)])
+                   : std::string_view();
     }
     [[nodiscard]] std::span<const token_id> ends() const noexcept { return ends_; }
 

@@ -53,7 +53,8 @@ TEST_CASE("equal laws: every draft stands, and nothing becomes NaN") {
         }
         for (index i = 0; i < 2; ++i) {
             std::vector<float> scores(4);
-            REQUIRE(sampler.scores(std::span<const float>(b.logits).subspan(static_cast<std::size_t>(4 * i), 4), scores));
+            REQUIRE(
+                sampler.scores(std::span<const float>(b.logits).subspan(static_cast<std::size_t>(4 * i), 4), scores));
             for (const float s : scores) {
                 b.law.push_back(numerics::exp(s));
             }

@@ -1,4 +1,5 @@
-// The regular-expression mask: exactly the tokens after which a match is still possible, and the end where one is there.
+// The regular-expression mask: exactly the tokens after which a match is still possible, and the end where one is
+// there.
 #include "constrained/regex_constraint.hpp"
 
 #include <doctest/doctest.h>

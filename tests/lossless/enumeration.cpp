@@ -206,10 +206,9 @@ TEST_CASE("sample_and_match keeps the law: argmax, coupled and independent draft
                     return total_variation(walked(
                                                tree, s,
                                                [&](const setting& here) {
-                                                   return speculate(here, target,
-                                                                    table_drafter(target, kin, chained, choice),
-                                                                    sampler_type(here.options, {&tree}),
-                                                                    sample_and_match{});
+                                                   return speculate(
+                                                       here, target, table_drafter(target, kin, chained, choice),
+                                                       sampler_type(here.options, {&tree}), sample_and_match{});
                                                },
                                                &runs),
                                            expected);
@@ -267,10 +266,10 @@ TEST_CASE("samplers with history keep the law under both rules") {
         CHECK(total_variation(expected, serial_law(s, target)) > 1e-3);  // the penalties count
         const auto make = [&](auto rule) {
             return walked(tree, s, [&](const setting& here) {
-                return speculate(here, target,
-                                 table_drafter(target, kinship::slot, false,
-                                               sampled_drafts<branching_noise>(here.options, {&tree})),
-                                 constrained(sampler_type(here.options, {&tree}), penalties(here.costs)), rule);
+                return speculate(
+                    here, target,
+                    table_drafter(target, kinship::slot, false, sampled_drafts<branching_noise>(here.options, {&tree})),
+                    constrained(sampler_type(here.options, {&tree}), penalties(here.costs)), rule);
             });
         };
         CHECK(total_variation(make(sample_and_match{}), expected) < 1e-12);
@@ -295,7 +294,8 @@ TEST_CASE("typical_acceptance is lossy, as its type says") {
     CHECK(largest > 0.05);
 }
 
-// ---- mutants ---------------------------------------------------------------------------------------------------------
+// ---- mutants
+// ---------------------------------------------------------------------------------------------------------
 
 namespace {
 
@@ -426,8 +426,8 @@ double distance_of(flaw kind, const setting& s) {
     const law_of_texts law = walked(tree, s, [&](const setting& here) {
         const sampler_type sampler(here.options, {&tree});
         return kind == flaw::greedy_draft_with_soft_q
-                   ? speculate(here, target,
-                               table_drafter(target, kinship::slot, false, greedy_with_soft_law{honest}), sampler, rule)
+                   ? speculate(here, target, table_drafter(target, kinship::slot, false, greedy_with_soft_law{honest}),
+                               sampler, rule)
                    : speculate(here, target, table_drafter(target, kinship::slot, false, honest), sampler, rule);
     });
     return total_variation(law, serial_law(s, target));

@@ -166,7 +166,7 @@ index differing(index runs) {
         s.limits.max_new_tokens = 24;
         const penalised sampler(categorical<>(s.options), penalties({.repetition = 1.3F, .frequency = 1.0F}));
         dflash_drafter<draft, target, no_observer, coupled_drafts<>> drafter(*s.small, *s.big, {},
-                                                                            coupled_drafts<>(s.options));
+                                                                             coupled_drafts<>(s.options));
         serial_decoder<target, penalised> serial(*s.big, sampler);
         speculative_decoder<target, decltype(drafter), penalised, Rule> speculative(*s.big, drafter, fixed_block(6),
                                                                                     sampler);
@@ -228,9 +228,7 @@ TEST_CASE("the seed decides, and nothing else does") {
     s.limits = {};
     s.limits.max_new_tokens = 40;
     serial_decoder<target, categorical<>> decoder(*s.big, categorical<>(s.options));
-    const auto said = [&](std::uint64_t seed) {
-        return decoder.generate(s.prompt, s.limits, noise_key{seed}).tokens;
-    };
+    const auto said = [&](std::uint64_t seed) { return decoder.generate(s.prompt, s.limits, noise_key{seed}).tokens; };
     const std::vector<token_id> zero = said(0);
     CHECK(said(1) != zero);
     CHECK(said(std::uint64_t{1} << 32) != zero);

@@ -11,8 +11,7 @@ struct sampler {
 #endif
 };
 
-using decoder =
-    dflash::speculative_decoder<doubles::model<>, doubles::drafter, sampler, dflash::rejection_sampling<>>;
+using decoder = dflash::speculative_decoder<doubles::model<>, doubles::drafter, sampler, dflash::rejection_sampling<>>;
 
 dflash::generation_result speculate(decoder& d) {
     return doubles::run(d);

@@ -1,5 +1,5 @@
-// dflash-generate, dflash-verify and the sampling programs at temperature: the same text both ways, seeds, log-probabilities,
-// and what is refused.
+// dflash-generate, dflash-verify and the sampling programs at temperature: the same text both ways, seeds,
+// log-probabilities, and what is refused.
 #include <cmath>
 #include <string>
 #include <vector>
@@ -35,7 +35,8 @@ TEST_CASE("with any option the output is that of serial decoding") {
         {"--temperature", "1.3", "--seed", "11"},
         {"--temperature", "0.8", "--top-k", "20", "--draft-sampling", "argmax"},
         {"--temperature", "1.5", "--top-p", "0.95", "--min-p", "0.01", "--draft-sampling", "sampled"},
-        {"--temperature", "1", "--repetition-penalty", "1.2", "--frequency-penalty", "0.2", "--presence-penalty", "0.1"},
+        {"--temperature", "1", "--repetition-penalty", "1.2", "--frequency-penalty", "0.2", "--presence-penalty",
+         "0.1"},
         {"--logit-bias", "38:-inf", "--logit-bias", "52:2.5", "--block-size", "5"},
     };
     for (arguments more : options) {
@@ -124,7 +125,8 @@ TEST_CASE("dflash-verify at temperature") {
 }
 
 TEST_CASE("dflash-constrained: the text matches and is the serial one") {
-    const outcome result = run(DFLASH_CONSTRAINED, {"--regex", "(Ones: [0-9]+\\.\\n)+Answer: [0-9]{3}", "--temperature", "1"});
+    const outcome result =
+        run(DFLASH_CONSTRAINED, {"--regex", "(Ones: [0-9]+\\.\\n)+Answer: [0-9]{3}", "--temperature", "1"});
     CHECK(result.status == 0);
     CHECK(contains(result.out, "the same as token by token: yes"));
     CHECK(contains(result.out, "ended by: stop"));

@@ -40,8 +40,7 @@ struct dead_end {
 
 /// Writes down what every copy has heard when it is asked.
 struct listener {
-    std::shared_ptr<std::vector<std::vector<token_id>>> asked =
-        std::make_shared<std::vector<std::vector<token_id>>>();
+    std::shared_ptr<std::vector<std::vector<token_id>>> asked = std::make_shared<std::vector<std::vector<token_id>>>();
     std::vector<token_id> heard;
 
     void start() { heard.push_back(-100); }

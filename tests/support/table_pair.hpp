@@ -102,7 +102,8 @@ enum class kinship {
     stranger,  ///< unrelated
 };
 
-/// A drafter whose law is a table, too; `Choice` draws from it. With `chained` a slot's law depends on the drafts before.
+/// A drafter whose law is a table, too; `Choice` draws from it. With `chained` a slot's law depends on the drafts
+/// before.
 template <class Choice>
 class table_drafter {
 public:
@@ -139,9 +140,8 @@ public:
             prefix.push_back(out.tokens[static_cast<std::size_t>(i)]);
             drawn = one.law.rows() > 0;
             if (drawn) {
-                detail::visit_law(one.law, 0, [&](token_id t, float w) {
-                    weights_[static_cast<std::size_t>(i * vocab + t)] = w;
-                });
+                detail::visit_law(one.law, 0,
+                                  [&](token_id t, float w) { weights_[static_cast<std::size_t>(i * vocab + t)] = w; });
             }
         }
         out.count = slots;

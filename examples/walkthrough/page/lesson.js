@@ -75,14 +75,17 @@ function tapsPicture(data) {
 
 // ---- step 4: K and V, rotation, attention
 
+const held = (step, id) => step.expects.find((one) => one.id === id).held;
+
 function kvTable(step) {
+  const right = held(step, "context-rows-skip-the-input-norm") && held(step, "block-rows-share-the-weights");
   const row = (one) => h("tr", { class: one.context ? "ctx" : "blk" },
     h("th", { scope: "row" }, String(one.position)), h("td", null, String(one.position)),
     h("td", { class: "maths" }, one.context ? "C" : "norm(H)"), h("td", null, one.what));
   const context = step.kv_rows.filter((one) => one.context);
   const block = step.kv_rows.filter((one) => !one.context);
   return scrollBox("Rows of K and V", h("table", { class: "plain kv", "data-table": "kv" },
-    captionOf("What each row of K and V is made of"),
+    captionOf(right ? "What each row of K and V is made of" : "What each row of K and V should be made of; with this mistake it is not"),
     h("thead", null, h("tr", null, ["Row of K, V", "position", "made of", "what it is"].map((text) => h("th", { scope: "col" }, text)))),
     h("tbody", null, context.map(row)),
     h("tbody", null, h("tr", { class: "border" }, h("td", { colspan: "4" }, "the injection boundary: rows of the target above, rows of the block below")),
@@ -104,7 +107,7 @@ function dial(cos, sin, texts, label, query) {
     h("span", { class: "label" }, placeLabel(label)));
 }
 
-function rotationPicture(step, held) {
+function rotationPicture(step) {
   const cos = step.tables.find((table) => table.name === "cos");
   const sin = step.tables.find((table) => table.name === "sin");
   const pairs = cos.shape[1];
@@ -120,7 +123,7 @@ function rotationPicture(step, held) {
   return h("figure", { class: "rotations" },
     h("figcaption", null, "Every position is a turn. Keys stand at all seven; the four queries stand at positions ",
       cos.rows.slice(start).map((label) => label.split(" ")[0]).join(" "), ", the dials with a dashed ring.",
-      !held && h("strong", null, " With this mistake the queries are turned elsewhere: see Q and the sentences below.")),
+      !held(step, "queries-stand-at-3-to-6") && h("strong", null, " With this mistake the queries are turned elsewhere: see Q and the sentences below.")),
     chosen.map(row), distancePicture(cos, sin, start, pairs));
 }
 
@@ -235,7 +238,7 @@ function sightPicture(step) {
   return h("div", { class: "sights" },
     sightTable("Left to right (EAGLE): a slot sees what is to its left, and no context", positions.slice(-block),
       step.sights.map((one) => [place(one.query), one.left_only]), 0),
-    sightTable("Here: every slot sees the context and the whole block, both ways", positions.slice(-keys),
+    sightTable(`${held(step, "every-slot-sees-all") ? "Here" : "As it should be"}: every slot sees the context and the whole block, both ways`, positions.slice(-keys),
       step.sights.map((one) => [place(one.query), one.keys]), keys - block));
 }
 
@@ -255,12 +258,11 @@ function attentionPicture(step) {
 }
 
 function stepFour(step) {
-  const held = step.expects.find((one) => one.id === "queries-stand-at-3-to-6").held;
   const rest = step.tables.filter((table) => /^out/.test(table.name));
   const turns = step.tables.filter((table) => table.name === "cos" || table.name === "sin");
   return [
     h("h3", null, "Injection: seven rows of K and V, three of them from the target"), kvTable(step),
-    h("h3", null, "Position: queries and keys are turned"), rotationPicture(step, held),
+    h("h3", null, "Position: queries and keys are turned"), rotationPicture(step),
     h("details", null, h("summary", null, "cos and sin of the seven positions"), h("div", { class: "tensors" }, turns.map(tensor))),
     h("h3", null, "Attention: four queries, seven keys, no causal mask"), h("div", { class: "who" }, attentionPicture(step), sightPicture(step)),
     h("h3", null, "Out"), h("div", { class: "tensors" }, rest.map(tensor)),
@@ -322,8 +324,9 @@ function overview(data) {
     lanes.push(
       lane("drafts", "all at once", (p) => (p > start && round.drafts[judged(p)] !== undefined ? ["drafted", word(round.drafts[judged(p)])] : ["void"])),
       lane("target", "in one pass", (p) => (p > start && round.posterior[judged(p)] !== undefined ? [judged(p) > round.accepted ? "unread" : "told", word(round.posterior[judged(p)])] : ["void"])),
-      lane("verdict", null, (p) => (p <= start || judged(p) > round.accepted ? ["void"] : judged(p) < round.accepted
-        ? ["good", forEyes("="), onlyForEars("accepted")] : ["bad", forEyes("\u2260"), onlyForEars("correction")])),
+      lane("verdict", null, (p) => (p <= start || judged(p) > round.accepted ? ["void"] : [
+        judged(p) < round.accepted ? "good" : "bad", forEyes(round.drafts[judged(p)] === round.posterior[judged(p)] ? "=" : "\u00d7"),
+        onlyForEars(judged(p) < round.accepted ? "accepted" : "correction")])),
       lane("after", null, (p) => (p <= start ? ["given", p < start ? word(data.prompt[p]) : word(prefill.committed[0])]
         : round.committed[judged(p)] === undefined ? ["void"] : [judged(p) < round.accepted ? "good" : "bad", word(round.committed[judged(p)])])));
   }

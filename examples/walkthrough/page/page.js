@@ -148,13 +148,14 @@ function strip(round) {
     const target = round.posterior[i] === undefined ? forEyes("\u00b7") : round.posterior[i];
     const commits = i < round.committed.length ? round.committed[i] : null;
     const position = round.start + 1 + i;
+    const equal = round.drafts[i] === round.posterior[i];  // a lesson with a mistake may accept what is not
     if (i < round.accepted) {
-      columns.push(column("accepted", position, round.drafts[i], target, "=",
-        commits === null ? "equal, but the text has ended" : "equal: accepted", commits));
+      const verdict = !equal ? "not equal, and yet accepted" : commits === null ? "equal, but the text has ended" : "equal: accepted";
+      columns.push(column("accepted", position, round.drafts[i], target, equal ? "=" : "\u00d7", verdict, commits));
     } else if (i === round.accepted) {
       const bonus = i === count;
-      const mark = commits === null ? "end" : bonus ? "bonus" : "\u2260";
-      const verdict = commits === null ? "the text has ended" : bonus ? "bonus" : "not equal: correction";
+      const mark = commits === null ? "end" : bonus ? "bonus" : equal ? "=" : "\u00d7";
+      const verdict = commits === null ? "the text has ended" : bonus ? "bonus" : equal ? "equal, and yet refused" : "not equal: correction";
       columns.push(column(commits === null ? "unread" : bonus ? "bonus" : "correction", position, bonus ? forEyes("\u00b7") : round.drafts[i], target,
         mark, verdict, commits));
     } else if (i < count) {

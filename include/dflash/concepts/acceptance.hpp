@@ -24,11 +24,11 @@ DFLASH_BEGIN_NAMESPACE
 /// One block, drafted and verified.
 template <class Space = host_space>
 struct accept_call {
-    std::span<const token_id> drafts;           ///< n guesses, n >= 0
-    matrix_view<const float, Space> logits;     ///< (n + 1, v) the target's rows
-    dflash::draft_law<Space> draft_law;         ///< of each draft, or no rows when they were not drawn
-    index position = 0;                         ///< the position row 0 is the law of
-    noise_key noise;                            ///< accept and redraw noise derive their own streams from it
+    std::span<const token_id> drafts;        ///< n guesses, n >= 0
+    matrix_view<const float, Space> logits;  ///< (n + 1, v) the target's rows
+    dflash::draft_law<Space> draft_law;      ///< of each draft, or no rows when they were not drawn
+    index position = 0;                      ///< the position row 0 is the law of
+    noise_key noise;                         ///< accept and redraw noise derive their own streams from it
 };
 
 /// Why a row cannot be used.
@@ -39,9 +39,9 @@ enum class row_fault : std::uint8_t {
 
 /// The outcome of one block, a few integers, so that it can be decided where the logits are.
 struct verdict {
-    index accepted = 0;  ///< leading drafts that stand
-    token_id next = -1;  ///< the target's own token after them; meaningless when bad_row >= 0
-    index bad_row = -1;  ///< row that was needed and cannot be used, or -1
+    index accepted = 0;                       ///< leading drafts that stand
+    token_id next = -1;                       ///< the target's own token after them; meaningless when bad_row >= 0
+    index bad_row = -1;                       ///< row that was needed and cannot be used, or -1
     row_fault fault = row_fault::not_finite;  ///< why, where bad_row >= 0
 };
 

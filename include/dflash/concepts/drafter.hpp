@@ -33,15 +33,15 @@ struct draft_request {
 
 /// Rows of (token, weight) entries, for laws that leave most tokens out.
 struct sparse_rows {
-    std::span<const index> begins;    ///< (n + 1): row i is entries begins[i] .. begins[i + 1] - 1
+    std::span<const index> begins;     ///< (n + 1): row i is entries begins[i] .. begins[i + 1] - 1
     std::span<const token_id> tokens;  ///< ascending within a row
     std::span<const float> weights;
 
     [[nodiscard]] index rows() const noexcept { return begins.empty() ? 0 : size_of(begins) - 1; }
 };
 
-/// The laws that drafts were drawn from: weights >= 0, in proportion to the probabilities, not normalised. Dense (n, v),
-/// or sparse in host memory. No rows: the drafts were not drawn, each is as if drawn from a law with one token.
+/// The laws that drafts were drawn from: weights >= 0, in proportion to the probabilities, not normalised. Dense (n,
+/// v), or sparse in host memory. No rows: the drafts were not drawn, each is as if drawn from a law with one token.
 template <class Space = host_space>
 struct draft_law {
     draft_law() = default;

@@ -2,11 +2,12 @@
 // choices instead of drawing some, and a run can be replayed from one number.
 //
 // Axioms
-//   1. A choice is a function of (key, stream, position) and of the law it is asked for, of nothing else: asked again, in
+//   1. A choice is a function of (key, stream, position) and of the law it is asked for, of nothing else: asked again,
+//   in
 //      any order, it is the same.
 //   2. draw(key, stream, position, scores) follows the law proportional to e^score, weighted() the law proportional to
-//      the weight; both give an index of the span, never one whose score is -inf or whose weight is 0, and no_token when
-//      there is no other. happens(..., p) is true with probability p: never for p <= 0, always for p >= 1.
+//      the weight; both give an index of the span, never one whose score is -inf or whose weight is 0, and no_token
+//      when there is no other. happens(..., p) is true with probability p: never for p <= 0, always for p >= 1.
 //   3. Choices of different streams or different positions are independent. Two draws of one stream at one position
 //      use the same noise: with equal laws they are equal, with similar laws mostly (this is coupling).
 #pragma once

@@ -7,8 +7,8 @@
 //   Optional: reseed(key). A decoder calls it with the noise key of the sequence before the first pick.
 //
 // Axioms (law_sampler): a sampler whose law can be asked for
-//   scores(logits, out) writes the law of pick() as scores, in proportion to e^score, -inf for what is never picked; the
-//   largest is 0. It returns false, and out means nothing, where every token is forbidden.
+//   scores(logits, out) writes the law of pick() as scores, in proportion to e^score, -inf for what is never picked;
+//   the largest is 0. It returns false, and out means nothing, where every token is forbidden.
 //
 // Axioms (sequence_sampler): a sampler whose law depends on the tokens before (penalties, grammars)
 //   3. fork() returns a copy that can be advanced without the original noticing.
@@ -32,9 +32,10 @@ concept token_sampler = requires(const T& sampler, std::span<const float> logits
 };
 
 template <class T>
-concept law_sampler = token_sampler<T> && requires(const T& sampler, std::span<const float> logits, std::span<float> out) {
-    { sampler.scores(logits, out) } -> std::same_as<bool>;
-};
+concept law_sampler =
+    token_sampler<T> && requires(const T& sampler, std::span<const float> logits, std::span<float> out) {
+        { sampler.scores(logits, out) } -> std::same_as<bool>;
+    };
 
 template <class T>
 concept sequence_sampler = token_sampler<T> && requires(T& sampler, const T& const_sampler, token_id token) {
@@ -45,9 +46,11 @@ concept sequence_sampler = token_sampler<T> && requires(T& sampler, const T& con
 /// Checks each requirement with a sentence of its own. `static_assert(token_sampler_check<T>());`
 template <class T>
 consteval bool token_sampler_check() {
-    static_assert(!std::is_const_v<T>, "token_sampler: name the sampler's type without const (a const one cannot learn)");
-    static_assert(!requires(T& s, token_id token) { s.advance(token); } || sequence_sampler<T>,
-                  "sequence_sampler: a sampler with advance(token) needs fork() const, which returns one of its type");
+    static_assert(!std::is_const_v<T>,
+                  "token_sampler: name the sampler's type without const (a const one cannot learn)");
+    static_assert(
+        !requires(T& s, token_id token) { s.advance(token); } || sequence_sampler<T>,
+        "sequence_sampler: a sampler with advance(token) needs fork() const, which returns one of its type");
     static_assert(
         requires(const T& s, std::span<const float> logits, index position) {
             { s.pick(logits, position) } -> std::same_as<token_id>;

@@ -53,8 +53,7 @@ public:
     [[nodiscard]] static scored_token score(std::span<const float> row, token_id token, index top) {
         const numerics::softmax_norm norm = numerics::normalise(row.data(), size_of(row));
         const auto entry = [&](token_id id) {
-            return token_log_probability{
-                id, numerics::log_probability(row[static_cast<std::size_t>(id)], norm)};
+            return token_log_probability{id, numerics::log_probability(row[static_cast<std::size_t>(id)], norm)};
         };
         scored_token out{.chosen = entry(token), .top = {}};
         std::vector<token_id> ids(row.size());

@@ -1,10 +1,10 @@
 // Speculative sampling by rejection: a draft x drawn from q stands with probability min(1, p(x) / q(x)); one that does
 // not is replaced by a draw from max(p - q, 0), normalised.
 //
-// The committed tokens follow p, the target's law, whatever q is, as long as q is what the draft was drawn from. They are
-// other tokens than serial decoding with the same seed gives: for those, sample_and_match. Drafts that were not drawn
-// count as drawn from a law with one token: they stand with probability p(x). Source: Leviathan, Kalman, Matias 2023;
-// Chen et al. 2023.
+// The committed tokens follow p, the target's law, whatever q is, as long as q is what the draft was drawn from. They
+// are other tokens than serial decoding with the same seed gives: for those, sample_and_match. Drafts that were not
+// drawn count as drawn from a law with one token: they stand with probability p(x). Source: Leviathan, Kalman, Matias
+// 2023; Chen et al. 2023.
 #pragma once
 
 #include <algorithm>
@@ -90,7 +90,9 @@ private:
             }
             if (i == drafts) {
                 const token_id token = sampler.pick(row, position);
-                return {.accepted = i, .next = token, .bad_row = token == no_token ? i : -1,
+                return {.accepted = i,
+                        .next = token,
+                        .bad_row = token == no_token ? i : -1,
                         .fault = row_fault::nothing_left};
             }
             scores_.resize(row.size());

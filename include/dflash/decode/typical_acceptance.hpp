@@ -68,8 +68,8 @@ private:
                 }
             }
             const token_id token = sampler.pick(row, call.position + i);
-            return {.accepted = i, .next = token, .bad_row = token == no_token ? i : -1,
-                    .fault = row_fault::nothing_left};
+            return {
+                .accepted = i, .next = token, .bad_row = token == no_token ? i : -1, .fault = row_fault::nothing_left};
         }
     }
 
@@ -81,8 +81,8 @@ private:
                 entropy = entropy - static_cast<double>(p) * static_cast<double>(numerics::log(p));
             }
         }
-        const double flat = static_cast<double>(options_.delta) *
-                            static_cast<double>(numerics::exp(static_cast<float>(-entropy)));
+        const double flat =
+            static_cast<double>(options_.delta) * static_cast<double>(numerics::exp(static_cast<float>(-entropy)));
         return (std::min)(static_cast<double>(options_.epsilon), flat);
     }
 

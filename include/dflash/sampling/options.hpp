@@ -18,10 +18,10 @@ struct logit_bias {
 /// The law of the next token, made from a row of logits in this order: bias, temperature, top-k, top-p, min-p.
 /// The defaults leave the model's own law. sampling/filters.hpp says what each does and how ties fall.
 struct sampling_options {
-    float temperature = 1.0F;         ///< >= 0; 0: always the best token
-    index top_k = 0;                  ///< >= 0; keep so many tokens; 0, or more than there are: all
-    float top_p = 1.0F;               ///< in (0, 1]; keep the likeliest that have this much together; 1: all
-    float min_p = 0.0F;               ///< in [0, 1]; keep those with at least this share of the likeliest; 0: all
+    float temperature = 1.0F;          ///< >= 0; 0: always the best token
+    index top_k = 0;                   ///< >= 0; keep so many tokens; 0, or more than there are: all
+    float top_p = 1.0F;                ///< in (0, 1]; keep the likeliest that have this much together; 1: all
+    float min_p = 0.0F;                ///< in [0, 1]; keep those with at least this share of the likeliest; 0: all
     std::vector<logit_bias> biases{};  ///< each token at most once
 };
 

@@ -109,8 +109,7 @@ private:
         }
     };
 
-    [[nodiscard]] static numerics::philox_block words(noise_key key, noise_stream stream, index position,
-                                                      index group) {
+    [[nodiscard]] static numerics::philox_block words(noise_key key, noise_stream stream, index position, index group) {
         const auto p = static_cast<std::uint64_t>(position);
         return numerics::philox4x32({{static_cast<std::uint32_t>(group), static_cast<std::uint32_t>(stream),
                                       static_cast<std::uint32_t>(p), static_cast<std::uint32_t>(p >> 32)}},
