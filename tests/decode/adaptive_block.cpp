@@ -86,7 +86,8 @@ run play(Policy& policy, const std::vector<stretch>& text, const block_costs& co
     return out;
 }
 
-double best_fixed(const std::vector<stretch>& text, const block_costs& costs, std::uint64_t seed, index* best = nullptr) {
+double best_fixed(const std::vector<stretch>& text, const block_costs& costs, std::uint64_t seed,
+                  index* best = nullptr) {
     double least = 0;
     for (index b = 1; b <= longest; ++b) {
         fixed_block policy(b);
@@ -153,8 +154,8 @@ TEST_CASE("a text that turns against it at every chance does not get further") {
         while (tokens < 1000) {
             const index b = policy.next(1000 - tokens);
             time += costs_of(m)[static_cast<std::size_t>(b - 1)];
-            policy.record({.block = b, .drafted = b - 1, .accepted = 0, .committed = 1, .draft_seconds = 0,
-                           .verify_seconds = 0});
+            policy.record(
+                {.block = b, .drafted = b - 1, .accepted = 0, .committed = 1, .draft_seconds = 0, .verify_seconds = 0});
             ++tokens;
         }
         CHECK(time < 1.02 * 1000);
@@ -172,7 +173,8 @@ TEST_CASE("as good as the best fixed length, better on mixed text") {
             for (const double acceptance : {0.0, 0.5, 0.8, 0.9, 0.97}) {
                 const std::vector<stretch> text = {{600, acceptance}};
                 adaptive_block policy(longest, {.costs = costs_of(m)});
-                const double ratio = play(policy, text, costs_of(m), seed, 0).time / best_fixed(text, costs_of(m), seed);
+                const double ratio =
+                    play(policy, text, costs_of(m), seed, 0).time / best_fixed(text, costs_of(m), seed);
                 CAPTURE(std::string(m.name));
                 CAPTURE(acceptance);
                 CHECK(ratio < 1.15);
@@ -203,7 +205,8 @@ TEST_CASE("given a cost table the choice depends on the accepted counts alone") 
     const std::vector<stretch> text = {{100, 0.9}, {100, 0.1}, {100, 0.95}};
     adaptive_block quiet(longest, {.costs = costs_of(machines[1])});
     adaptive_block noisy(longest, {.costs = costs_of(machines[1])});
-    CHECK(play(quiet, text, costs_of(machines[1]), 3, 0).blocks == play(noisy, text, costs_of(machines[1]), 3, 5).blocks);
+    CHECK(play(quiet, text, costs_of(machines[1]), 3, 0).blocks ==
+          play(noisy, text, costs_of(machines[1]), 3, 5).blocks);
 }
 
 TEST_CASE("what makes no sense is refused") {

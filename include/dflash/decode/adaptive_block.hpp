@@ -15,8 +15,8 @@
 
 DFLASH_BEGIN_NAMESPACE
 
-/// Seconds (or any unit) of a round by its block length: entry b - 1 is drafting, verifying and committing b rows; entry 0
-/// is plain decoding.
+/// Seconds (or any unit) of a round by its block length: entry b - 1 is drafting, verifying and committing b rows;
+/// entry 0 is plain decoding.
 using block_costs = std::vector<double>;
 
 struct adaptive_options {
@@ -25,13 +25,14 @@ struct adaptive_options {
     double credit = 1.5;       ///< plain rounds that may be lost before the allowance has grown
 };
 
-/// A block_policy. Every round it takes the b with the most expected tokens per second, where slot i is expected to stand
-/// as often as it did lately. Drafts that do not pay are left out (b = 1) and tried again now and then, within an
-/// allowance: counted in the costs it knows, a text never takes more than allowance + credit longer than plain decoding.
+/// A block_policy. Every round it takes the b with the most expected tokens per second, where slot i is expected to
+/// stand as often as it did lately. Drafts that do not pay are left out (b = 1) and tried again now and then, within an
+/// allowance: counted in the costs it knows, a text never takes more than allowance + credit longer than plain
+/// decoding.
 class adaptive_block {
 public:
-    /// max_block >= 1 counts the anchor. Errors: config_error (the block, a table of another length or with entries that
-    /// are no positive numbers, shares that are none).
+    /// max_block >= 1 counts the anchor. Errors: config_error (the block, a table of another length or with entries
+    /// that are no positive numbers, shares that are none).
     explicit adaptive_block(index max_block, adaptive_options options = {})
         : max_(max_block), options_(std::move(options)) {
         if (max_block < 1) {
@@ -141,10 +142,10 @@ public:
     }
 
 private:
-    static constexpr index look_block = 4;       // short, so that looking is cheap
-    static constexpr index plain_again = 40;     // drafting rounds after which a plain one is timed again
+    static constexpr index look_block = 4;        // short, so that looking is cheap
+    static constexpr index plain_again = 40;      // drafting rounds after which a plain one is timed again
     static constexpr double guessed_slope = 0.1;  // of a plain round, for each row more, until measured
-    static constexpr double hope = 0.8;          // acceptance before anything was seen
+    static constexpr double hope = 0.8;           // acceptance before anything was seen
 
     /// How often something happened, the newest times counting most.
     class share {
@@ -213,8 +214,8 @@ private:
     std::vector<share> slots_;  // (B - 1)
     share any_{0.97};
     std::vector<clock> times_;  // (B)
-    double plain_time_ = 0;  // what plain decoding would have taken
-    double lost_ = 0;        // what was taken beyond it; negative: saved
+    double plain_time_ = 0;     // what plain decoding would have taken
+    double lost_ = 0;           // what was taken beyond it; negative: saved
     index since_plain_ = 0;
     index since_look_ = 0;
 };
