@@ -29,7 +29,7 @@ std::string page_around(std::string_view title, const nlohmann::ordered_json& da
         {"@title@", std::string(title)},
         {"@style@", std::string(page_css)},
         {"@data@", without_markup(data.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace))},
-        {"@script@", joined(page_js, lesson_js, run_js)},
+        {"@script@", joined(page_js, rounds_js, lesson_js, attention_js, run_js)},
     }};
     std::string out;
     std::string_view rest = page_html;

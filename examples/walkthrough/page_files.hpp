@@ -11,7 +11,9 @@ namespace walkthrough::page_files {
 extern const std::string_view page_html;
 extern const std::string_view page_css;
 extern const std::string_view page_js;
+extern const std::string_view rounds_js;
 extern const std::string_view lesson_js;
+extern const std::string_view attention_js;
 extern const std::string_view run_js;
 
 }  // namespace walkthrough::page_files

@@ -193,6 +193,18 @@ TEST_CASE("dflash-walkthrough draws a run that dflash-generate traced") {
     CHECK_FALSE(contains(read_file(page), folder.path().string()));
 }
 
+TEST_CASE("a sampled run agrees with itself, too") {
+    const temp_folder folder;
+    const std::string trace = (folder.path() / "run.json").string();
+    for (const char* seed : {"1", "2", "3"}) {
+        const outcome made = run(DFLASH_GENERATE, {"--prompt", "Add 53 and 666.\n", "--threads", "1", "--json",
+                                                   "--trace", trace, "--temperature", "3", "--seed", seed});
+        REQUIRE_MESSAGE(made.status == 0, made.err);
+        const ordered_json read = walkthrough::read_trace(trace);
+        CHECK(read.at("rounds").size() > 2);
+    }
+}
+
 TEST_CASE("dflash-walkthrough refuses what it cannot draw, and writes nothing then") {
     const temp_folder folder;
     const std::string good = folder.write("good.json", small_trace().dump()).string();

@@ -18,8 +18,10 @@ function h(tag, attributes, ...children) {
   const element = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes || {})) {
     if (value === null || value === undefined || value === false) continue;
-    if (name.startsWith("--")) element.style.setProperty(name, value);
-    else element.setAttribute(name, value === true ? "" : value);
+    if (name.startsWith("--"))
+      element.style.setProperty(name, value);
+    else
+      element.setAttribute(name, value === true ? "" : value);
   }
   return append(element, children);
 }
@@ -30,8 +32,8 @@ function svg(tag, attributes, ...children) {
   return append(element, children);
 }
 
-const onlyForEars = (text) => h("span", { class: "vh" }, text);
-const forEyes = (...children) => h("span", { "aria-hidden": "true" }, ...children);
+const onlyForEars = (text) => h("span", {class: "vh"}, text);
+const forEyes = (...children) => h("span", {"aria-hidden": "true"}, ...children);
 
 /** "W_fc raw_i" with indices set lower and powers higher. Names such as q_norm stay as they are. */
 function typeset(text) {
@@ -47,19 +49,22 @@ function typeset(text) {
 
 /** A line of the text output: formulas and what is said about them stand three blanks apart. */
 function formulaLine(line) {
-  return h("p", { class: "formula" }, line.split(/ {3,}/).map((part) =>
-    h("span", { class: part.includes("=") ? "maths" : "note" }, typeset(part))));
+  return h(
+    "p", {class: "formula"},
+    line.split(/ {3,}/).map((part) => h("span", {class: part.includes("=") ? "maths" : "note"}, typeset(part))));
 }
 
 // ---- tables
 
 /** A box of its own for what may be wider than the page: it scrolls, and takes the focus only where it can. */
 function scrollBox(label, content) {
-  const box = h("div", { class: "scroll", role: "group", "aria-label": label }, content);
+  const box = h("div", {class: "scroll", role: "group", "aria-label": label}, content);
   new ResizeObserver(() => {
     const wide = box.scrollWidth > box.clientWidth + 1;
-    if (wide) box.setAttribute("tabindex", "0");
-    else box.removeAttribute("tabindex");
+    if (wide)
+      box.setAttribute("tabindex", "0");
+    else
+      box.removeAttribute("tabindex");
   }).observe(box);
   return box;
 }
@@ -68,19 +73,24 @@ function scrollBox(label, content) {
 function placeLabel(text) {
   const blank = text.indexOf(" ");
   if (blank < 0) return text;
-  return [h("span", { class: "pos" }, text.slice(0, blank)), " ", h("span", { class: "word" }, text.slice(blank + 1))];
+  return [h("span", {class: "pos"}, text.slice(0, blank)), " ", h("span", {class: "word"}, text.slice(blank + 1))];
 }
 
 /** The caption of a table stays in view while the table scrolls. */
-const captionOf = (...content) => h("caption", null, h("span", { class: "held-in-view" }, content));
+const captionOf = (...content) => h("caption", null, h("span", {class: "held-in-view"}, content));
 
 /** A table of texts. head: [texts]; rows: [[texts]], the first of each being the row's name. */
 function plainTable(name, caption, head, rows, numeric) {
-  return h("table", { class: "plain", "data-table": name },
-    captionOf(caption),
-    h("thead", null, h("tr", null, head.map((text) => h("th", { scope: "col" }, text)))),
-    h("tbody", null, rows.map((row) => h("tr", null, row.map((cell, i) =>
-      i === 0 ? h("th", { scope: "row" }, cell) : h("td", { class: numeric && numeric.includes(i) ? "num" : null }, cell))))));
+  return h(
+    "table", {class: "plain", "data-table": name}, captionOf(caption),
+    h("thead", null, h("tr", null, head.map((text) => h("th", {scope: "col"}, text)))),
+    h("tbody", null,
+      rows.map(
+        (row) =>
+          h("tr", null,
+            row.map(
+              (cell, i) => i === 0 ? h("th", {scope: "row"}, cell) :
+                                     h("td", {class: numeric && numeric.includes(i) ? "num" : null}, cell))))));
 }
 
 // ---- tabs
@@ -90,13 +100,26 @@ let tabGroups = 0;
 /** Tabs after the ARIA pattern. entries: [{ button: [children], panel: element, group (optional heading) }]. */
 function tabs(label, entries) {
   const group = `tabs-${++tabGroups}`;
-  const buttons = entries.map((entry, i) => h("button", {
-    type: "button", role: "tab", id: `${group}-${i}`, "aria-controls": `${group}-${i}-panel`,
-    "aria-selected": String(i === 0), tabindex: i === 0 ? "0" : "-1",
-  }, entry.button));
-  const panels = entries.map((entry, i) => h("div", {
-    role: "tabpanel", id: `${group}-${i}-panel`, "aria-labelledby": `${group}-${i}`, hidden: i !== 0,
-  }, entry.panel));
+  const buttons = entries.map(
+    (entry, i) =>
+      h("button", {
+        type: "button",
+        role: "tab",
+        id: `${group}-${i}`,
+        "aria-controls": `${group}-${i}-panel`,
+        "aria-selected": String(i === 0),
+        tabindex: i === 0 ? "0" : "-1",
+      },
+        entry.button));
+  const panels = entries.map(
+    (entry, i) =>
+      h("div", {
+        role: "tabpanel",
+        id: `${group}-${i}-panel`,
+        "aria-labelledby": `${group}-${i}`,
+        hidden: i !== 0,
+      },
+        entry.panel));
   const select = (chosen) => {
     buttons.forEach((button, i) => {
       button.setAttribute("aria-selected", String(i === chosen));
@@ -104,12 +127,12 @@ function tabs(label, entries) {
       panels[i].hidden = i !== chosen;
     });
   };
-  const list = h("div", { role: "tablist", class: "tablist", "aria-label": label });
+  const list = h("div", {role: "tablist", class: "tablist", "aria-label": label});
   let heading = null;
   buttons.forEach((button, i) => {
     if (entries[i].group && entries[i].group !== heading) {
       heading = entries[i].group;
-      list.append(h("span", { class: "tabgroup", "aria-hidden": "true" }, heading));
+      list.append(h("span", {class: "tabgroup", "aria-hidden": "true"}, heading));
     }
     list.append(button);
     button.addEventListener("click", () => select(i));
@@ -117,7 +140,12 @@ function tabs(label, entries) {
   list.addEventListener("keydown", (event) => {
     const now = buttons.indexOf(document.activeElement);
     const next = {
-      ArrowRight: now + 1, ArrowDown: now + 1, ArrowLeft: now - 1, ArrowUp: now - 1, Home: 0, End: buttons.length - 1,
+      ArrowRight: now + 1,
+      ArrowDown: now + 1,
+      ArrowLeft: now - 1,
+      ArrowUp: now - 1,
+      Home: 0,
+      End: buttons.length - 1,
     }[event.key];
     if (now < 0 || next === undefined) return;
     event.preventDefault();
@@ -125,85 +153,13 @@ function tabs(label, entries) {
     select(chosen);
     buttons[chosen].focus();
   });
-  return h("div", { class: "tabs" }, list, panels);
+  return h("div", {class: "tabs"}, list, panels);
 }
-
-// ---- rounds: what lessons and runs draw alike
-
-/**
- * One round, position by position. round: { start, anchor, drafts, posterior, accepted, committed } with tokens as
- * they are shown. Drafts behind the first mismatch were never looked at.
- */
-function strip(round) {
-  const column = (kind, position, draft, target, mark, verdict, commits) =>
-    h("li", { class: kind },
-      h("span", { class: "at" }, onlyForEars("position "), String(position)),
-      h("span", { class: "draft" }, onlyForEars(", draft "), draft),
-      h("span", { class: "says" }, onlyForEars(", the target says "), target),
-      h("span", { class: "mark" }, forEyes(mark), onlyForEars(`, ${verdict}`)),
-      h("span", { class: "commits" }, commits === null ? forEyes("\u00b7") : [onlyForEars(", commits "), commits]));
-  const columns = [column("anchor", round.start, round.anchor, forEyes("\u00b7"), "anchor", "the anchor, known", null)];
-  const count = round.drafts.length;
-  for (let i = 0; i <= count; ++i) {
-    const target = round.posterior[i] === undefined ? forEyes("\u00b7") : round.posterior[i];
-    const commits = i < round.committed.length ? round.committed[i] : null;
-    const position = round.start + 1 + i;
-    const equal = round.drafts[i] === round.posterior[i];  // a lesson with a mistake may accept what is not
-    if (i < round.accepted) {
-      const verdict = !equal ? "not equal, and yet accepted" : commits === null ? "equal, but the text has ended" : "equal: accepted";
-      columns.push(column("accepted", position, round.drafts[i], target, equal ? "=" : "\u00d7", verdict, commits));
-    } else if (i === round.accepted) {
-      const bonus = i === count;
-      const mark = commits === null ? "end" : bonus ? "bonus" : equal ? "=" : "\u00d7";
-      const verdict = commits === null ? "the text has ended" : bonus ? "bonus" : equal ? "equal, and yet refused" : "not equal: correction";
-      columns.push(column(commits === null ? "unread" : bonus ? "bonus" : "correction", position, bonus ? forEyes("\u00b7") : round.drafts[i], target,
-        mark, verdict, commits));
-    } else if (i < count) {
-      columns.push(column("unread", position, round.drafts[i], target, "\u00b7", "not looked at", null));
-    }
-  }
-  const key = h("div", { class: "key", "aria-hidden": "true" },
-    ["position", "draft", "target says", "verdict", "commits"].map((text) => h("span", null, text)));
-  return h("div", { class: "strip" }, key, h("ol", null, columns));
-}
-
-/**
- * The caches after each round as bars over positions. rows: [{ name, target, draft, fresh, anchor }], where anchor is
- * the position of the newest token, which no cache holds. The numbers are in the table beside it.
- */
-function timeline(rows) {
-  const length = Math.max(1, ...rows.map((row) => row.anchor + 1));
-  const percent = (n) => `${(100 * n) / length}%`;
-  const step = length <= 20 ? 1 : length <= 100 ? 10 : length <= 400 ? 50 : 200;
-  const ticks = [];
-  for (let p = 0; p < length; p += step) {
-    ticks.push(h("span", { class: p % (2 * step) ? "tick odd" : "tick", "--at": percent(p + 0.5) }, String(p)));
-  }
-  const lane = (kind, held, fresh) => h("span", { class: `lane ${kind}` },
-    h("span", { class: "held", "--from": "0%", "--wide": percent(held - fresh) }),
-    h("span", { class: "fresh", "--from": percent(held - fresh), "--wide": percent(fresh) }));
-  let before = 0;
-  return h("div", { class: "timeline", "aria-hidden": "true" },
-    h("div", { class: "row axis" }, h("span", { class: "name" }, "position"), h("span", { class: "track" }, ticks)),
-    rows.map((row) => {
-      const grown = row.target - before;
-      before = row.target;
-      return h("div", { class: "row" }, h("span", { class: "name" }, row.name),
-        h("span", { class: "track" }, lane("target", row.target, Math.max(0, grown)), lane("draft", row.draft, row.fresh),
-          h("span", { class: "anchor", "--at": percent(row.anchor + 0.5) })));
-    }));
-}
-
-const timelineLegend = () => h("ul", { class: "legend" },
-  h("li", null, h("span", { class: "swatch target" }), "target's cache"),
-  h("li", null, h("span", { class: "swatch draft" }), "draft's cache"),
-  h("li", null, h("span", { class: "swatch fresh" }), "new in this round (striped)"),
-  h("li", null, h("span", { class: "swatch anchor" }), "anchor: the newest token, in no cache yet"));
 
 // ---- the frame
 
 function section(id, title, ...children) {
-  return h("section", { id, "aria-labelledby": `${id}-title` }, h("h2", { id: `${id}-title` }, title), children);
+  return h("section", {id, "aria-labelledby": `${id}-title`}, h("h2", {id: `${id}-title`}, title), children);
 }
 
 function isDark() {
@@ -212,7 +168,7 @@ function isDark() {
 }
 
 function themeButton() {
-  const button = h("button", { type: "button", class: "theme" }, forEyes("\u25d0 "), "Dark colours");
+  const button = h("button", {type: "button", class: "theme"}, forEyes("\u25d0 "), "Dark colours");
   const show = () => button.setAttribute("aria-pressed", String(isDark()));
   button.addEventListener("click", () => {
     const theme = isDark() ? "light" : "dark";
@@ -232,12 +188,16 @@ function themeButton() {
 /** page: { kicker, title, lede: [children], contents: [[id, short, long]], sections: [elements], commands: [texts] } */
 function frame(page) {
   const there = new Set(page.sections.flat(Infinity).filter(Boolean).map((element) => element.id));
-  const links = page.contents.filter(([id]) => there.has(id)).map(([id, short, long]) =>
-    h("a", { href: `#${id}` }, h("span", { class: "short", "aria-hidden": "true" }, short), h("span", { class: "long" }, long)));
+  const links = page.contents.filter(([id]) => there.has(id))
+                  .map(
+                    ([id, short, long]) =>
+                      h("a", {href: `#${id}`}, h("span", {class: "short", "aria-hidden": "true"}, short),
+                        h("span", {class: "long"}, long)));
   document.getElementById("page").append(
-    h("header", { class: "top" }, h("p", { class: "kicker" }, page.kicker), themeButton(), h("h1", null, page.title), page.lede),
-    h("nav", { class: "contents", "aria-label": "Contents" }, h("ul", null, links.map((link) => h("li", null, link)))),
-    h("main", { id: "main", tabindex: "-1" }, page.sections),
+    h("header", {class: "top"}, h("p", {class: "kicker"}, page.kicker), themeButton(), h("h1", null, page.title),
+      page.lede),
+    h("nav", {class: "contents", "aria-label": "Contents"}, h("ul", null, links.map((link) => h("li", null, link)))),
+    h("main", {id: "main", tabindex: "-1"}, page.sections),
     h("footer", null, h("h2", null, "How this page was made"),
       h("p", null, "By one command; the page is a single file and asks nothing of any network."),
       page.commands.map((command) => h("pre", null, h("code", null, command)))));
@@ -252,7 +212,7 @@ function markWhereWeAre(links) {
       links.forEach((link) => link.removeAttribute("aria-current"));
       byId.get(entry.target.id).setAttribute("aria-current", "true");
     }
-  }, { rootMargin: "-20% 0px -75% 0px" });
+  }, {rootMargin: "-20% 0px -75% 0px"});
   for (const id of byId.keys()) seen.observe(document.getElementById(id));
 }
 
@@ -262,7 +222,7 @@ function markWhereWeAre(links) {
 function complain(message) {
   const errors = document.documentElement.dataset;
   errors.errors = errors.errors ? `${errors.errors}; ${message}` : message;
-  document.body.prepend(h("p", { class: "notice", role: "alert" }, `This page could not be drawn: ${message}`));
+  document.body.prepend(h("p", {class: "notice", role: "alert"}, `This page could not be drawn: ${message}`));
 }
 
 window.addEventListener("error", (event) => complain(event.message));
@@ -277,8 +237,11 @@ for (const kind of ["error", "warn"]) {
 
 document.addEventListener("DOMContentLoaded", () => {
   const data = JSON.parse(document.getElementById("data").textContent);
-  if (data.format === "dflash-lesson 1") drawLesson(data);
-  else if (data.format === "dflash-trace 1") drawRun(data);
-  else throw new Error(`the data has the unknown format ${data.format}`);
+  if (data.format === "dflash-lesson 1")
+    drawLesson(data);
+  else if (data.format === "dflash-trace 1")
+    drawRun(data);
+  else
+    throw new Error(`the data has the unknown format ${data.format}`);
   document.documentElement.dataset.drawn = "yes";
 });
