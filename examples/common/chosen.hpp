@@ -10,6 +10,7 @@
 #include <variant>
 #include <vector>
 
+#include <dflash/decode/adaptive_block.hpp>
 #include <dflash/sampling/categorical.hpp>
 #include <dflash/sampling/drafting.hpp>
 #include <dflash/sampling/penalties.hpp>
@@ -18,6 +19,29 @@ DFLASH_BEGIN_NAMESPACE
 namespace examples {
 
 enum class acceptance_kind : std::uint8_t { match, rejection, typical };
+/// The block length that was asked for, always or at most.
+class chosen_block {
+public:
+    /// Errors: config_error.
+    chosen_block(index block, bool adaptive) : fixed_(block) {
+        if (adaptive) {
+            adaptive_.emplace(block);
+        }
+    }
+
+    [[nodiscard]] index max_block() const noexcept { return fixed_.max_block(); }
+    [[nodiscard]] index next(index limit) { return adaptive_ ? adaptive_->next(limit) : fixed_.next(limit); }
+    void record(const round_report& round) {
+        if (adaptive_) {
+            adaptive_->record(round);
+        }
+    }
+
+private:
+    fixed_block fixed_;
+    std::optional<adaptive_block> adaptive_;
+};
+
 enum class draft_kind : std::uint8_t { argmax, coupled, sampled };
 
 /// Everything about chance. Temperature 0 is greedy.

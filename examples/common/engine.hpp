@@ -28,10 +28,11 @@ enum class backend_kind : std::uint8_t {
 };
 
 struct engine_options {
-    std::string target;    ///< folder
-    std::string draft;     ///< folder; empty: serial decoding only
-    index block_size = 0;  ///< anchor included; 0: the draft's own
-    int threads = 0;       ///< 0: as many as there are
+    std::string target;     ///< folder
+    std::string draft;      ///< folder; empty: serial decoding only
+    index block_size = 0;   ///< anchor included; 0: the draft's own
+    bool adaptive = false;  ///< choose every block's length, block_size at most
+    int threads = 0;        ///< 0: as many as there are
     backend_kind backend = backend_kind::exact;
     sampling_choice sampling;
 };

@@ -86,7 +86,7 @@ class engine_of final : public engine {
     // The reference backend promises no equal bits; the exact one does, and then nothing here can loosen it.
     template <class Rule>
     using decoder_with =
-        speculative_decoder<target_type, drafter_type, chosen_sampler, Rule, fixed_block, run_recorder,
+        speculative_decoder<target_type, drafter_type, chosen_sampler, Rule, chosen_block, run_recorder,
                             Rule::lossless ? (std::min)(Backend::guarantee, determinism::batch_invariant)
                                            : allow_numeric_drift>;
 
@@ -97,7 +97,7 @@ class engine_of final : public engine {
               drafter(draft, target, recorder, chosen_drafts(options.sampling)),
               block_size(options.block_size == 0 ? loaded.shape.block_size : options.block_size) {
             const chosen_sampler sampler(options.sampling);
-            const fixed_block block(block_size);
+            const chosen_block block(block_size, options.adaptive);
             switch (options.sampling.acceptance) {
                 case acceptance_kind::match:
                     match.emplace(target, drafter, block, sampler, sample_and_match{}, recorder);

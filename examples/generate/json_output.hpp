@@ -42,6 +42,7 @@ namespace examples {
     }
     object["prompt_tokens"] = prompt;
     object["acceptance_lengths"] = result.stats.acceptance_lengths;
+    object["block_lengths"] = result.stats.block_lengths;
     object["mean_acceptance_length"] = result.stats.mean_acceptance_length();
     object["finish_reason"] = std::string(name_of(result.reason));
     object["seconds"] = seconds_object(run);

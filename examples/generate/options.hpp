@@ -70,6 +70,9 @@ struct generate_options {
         ->transform(whole_number(1, 4096))
         ->type_name("B")
         ->default_str("the draft's own");
+    ends->add_flag(
+        "--adaptive", options.engine.adaptive,
+        "Choose the length of every block by what it costs and how often drafts stand; --block-size is the most");
     ends->add_option("--stop-token", options.limits.stop_tokens,
                      "Stop after this token; may be repeated, and adds to those of the model")
         ->transform(whole_number(0, (std::numeric_limits<token_id>::max)()))

@@ -16,6 +16,7 @@
 #include <dflash/config.hpp>
 #include <dflash/contracts.hpp>
 #include <dflash/decode/acceptance.hpp>
+#include <dflash/decode/adaptive_block.hpp>
 #include <dflash/decode/ledger.hpp>
 #include <dflash/decode/limits.hpp>
 #include <dflash/decode/log_probabilities.hpp>

@@ -176,4 +176,83 @@ TEST_CASE("controls: a policy that is wrong in one way is caught") {
     CHECK(failures<with_cache<honest_cache>, reversed_ties>(count) > 0);
 }
 
+namespace {
+
+/// Long stretches of plain decoding between blocks of any length.
+class moody_block {
+public:
+    explicit moody_block(std::uint64_t seed) : random_(seed) {}
+    [[nodiscard]] index max_block() const { return 9; }
+    [[nodiscard]] index next(index limit) {
+        if (plain_ > 0) {
+            --plain_;
+            return 1;
+        }
+        plain_ = random_.chance(50) ? 0 : random_.between(1, 70);
+        return (std::min)(limit, random_.between(1, 9));
+    }
+    void record(const round_report&) {}
+
+private:
+    random_source random_;
+    index plain_ = 0;
+};
+
+struct drafts_seen {
+    index first = 0;
+    std::vector<token_id> drafts;
+};
+
+struct draft_recorder {
+    std::vector<drafts_seen>* seen;
+    void operator()(const round_event<>& round) const {
+        if (!round.drafts.empty()) {
+            seen->push_back({round.first, {round.drafts.begin(), round.drafts.end()}});
+        }
+    }
+};
+
+}  // namespace
+
+TEST_CASE("drafts depend on the text alone, not on how many rows waited for them") {
+    index compared = 0;
+    for (index i = 0; i < cases(25); ++i) {
+        const std::uint64_t seed = first_seed() + static_cast<std::uint64_t>(i);
+        random_pair pair;
+        make_random_pair(pair, seed);
+        target big(pair.target, pair.target_tensors, pair.draft.taps);
+        draft small(pair.draft, pair.draft_tensors);
+        dflash_drafter drafter(small, big);
+        std::vector<drafts_seen> seen;
+        speculative_decoder<target, decltype(drafter), greedy, sample_and_match, moody_block, draft_recorder> decoder(
+            big, drafter, moody_block(seed), {}, {}, draft_recorder{&seen});
+        generation_limits limits;
+        limits.max_new_tokens = 150;
+        std::vector<token_id> text = {static_cast<token_id>(seed % 3), 1, 2};
+        const std::vector<token_id> said = decoder.generate(text, limits).tokens;
+        const std::size_t prompt = text.size();
+        text.insert(text.end(), said.begin(), said.end());
+        CHECK(said == serial_decoder<target>(big).generate(std::span(text).first(prompt), limits).tokens);
+        for (const drafts_seen& round : seen) {
+            // A drafter that hears of the whole text before the anchor in one go.
+            dflash_drafter fresh(small, big);
+            auto cache = big.make_cache(round.first);
+            std::vector<float> features(static_cast<std::size_t>(round.first * big.feature_size()));
+            const std::span<const token_id> before(text.data(), static_cast<std::size_t>(round.first - 1));
+            const matrix_view<float> rows(features.data(), round.first - 1, big.feature_size());
+            big.forward(before, cache, {{}, rows});
+            fresh.commit(before, rows);
+            std::vector<token_id> drafts(round.drafts.size());
+            draft_output<> out{.tokens = drafts, .count = 0, .law = {}};
+            fresh.propose({.committed = std::span<const token_id>(text).first(static_cast<std::size_t>(round.first)),
+                           .block = size_of(std::span(drafts)) + 1,
+                           .noise = {}},
+                          out);
+            CHECK_MESSAGE(drafts == round.drafts, replay(seed));
+            ++compared;
+        }
+    }
+    CHECK(compared > 100);
+}
+
 }  // namespace dflash::test

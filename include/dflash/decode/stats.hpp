@@ -17,6 +17,7 @@ struct decode_stats {
     index tokens = 0;  ///< generated
     index rounds = 0;
     std::vector<index> acceptance_lengths;  ///< tokens committed per round; sum + 1 = tokens (prefill gives the first)
+    std::vector<index> block_lengths;       ///< rows verified per round, the anchor included
     index drafted = 0;                      ///< drafts verified
     index accepted = 0;                     ///< drafts that were committed
     std::vector<index> slot_drafted;        ///< [i]: rounds that had a draft in slot i + 1
@@ -44,6 +45,7 @@ struct decode_stats {
     void reserve(index rounds_at_most, index block) {
         constexpr index enough = 1 << 16;
         acceptance_lengths.reserve(static_cast<std::size_t>((std::min)(rounds_at_most, enough)));
+        block_lengths.reserve(static_cast<std::size_t>((std::min)(rounds_at_most, enough)));
         slot_drafted.reserve(static_cast<std::size_t>((std::min)(block, enough)));
         slot_accepted.reserve(static_cast<std::size_t>((std::min)(block, enough)));
     }
@@ -54,6 +56,7 @@ struct decode_stats {
         ++rounds;
         tokens += round.committed;
         acceptance_lengths.push_back(round.committed);
+        block_lengths.push_back(round.block);
         drafted += round.drafted;
         accepted += kept;
         draft_seconds += round.draft_seconds;

@@ -44,25 +44,38 @@ public:
 
     [[nodiscard]] index feature_size() const noexcept { return draft_->feature_size(); }
     [[nodiscard]] index max_positions() const noexcept { return draft_->max_positions(); }
-    [[nodiscard]] index context_length() const noexcept { return cache_ ? cache_->length() : 0; }
-    [[nodiscard]] const cache_type& cache() const { return *cache_; }
+    /// Positions it was told of: those in the cache, and those whose features wait.
+    [[nodiscard]] index context_length() const noexcept { return cached() + waiting_; }
     [[nodiscard]] Observer& observer() noexcept { return observer_; }
 
     /// Makes room for a sequence of n positions, its last block included.
     void reserve(index n) {
         if (!cache_) {
             cache_.emplace(draft_->make_cache(n));
+            features_ = buffer<float, space>(waiting_room * feature_size());
         } else if (cache_->capacity() < n) {
             cache_->reserve(n);
         }
     }
 
-    /// Takes over committed positions: their features become K and V rows of every draft layer, once.
+    /// Takes over committed positions: their features become K and V rows of every draft layer, once. Few rows wait for
+    /// the next draft: projecting them streams all weights, however many they are, and plain decoding needs none of it.
     void commit(std::span<const token_id> tokens, matrix_view<const float, space> features) {
-        DFLASH_EXPECTS(features.rows() == size_of(tokens), "dflash_drafter: ", tokens.size(), " tokens came with ",
-                       features.rows(), " feature rows");
-        reserve(context_length() + size_of(tokens));
-        draft_->inject(features, *cache_);
+        const index rows = features.rows();
+        DFLASH_EXPECTS(rows == size_of(tokens), "dflash_drafter: ", tokens.size(), " tokens came with ", rows,
+                       " feature rows");
+        reserve(context_length() + rows);
+        if (waiting_ + rows > waiting_room) {
+            project_waiting();
+        }
+        if (rows > waiting_room) {
+            draft_->inject(features, *cache_);
+            return;
+        }
+        for (index r = 0; r < rows; ++r) {
+            std::copy_n(features.row(r).data(), feature_size(), features_.data() + (waiting_ + r) * feature_size());
+        }
+        waiting_ += rows;
     }
 
     /// Guesses the block - 1 tokens after the anchor.
@@ -71,6 +84,7 @@ public:
         const index vocab = target_->vocab_size();
         reserve(context_length() + b);
         make_room(b);
+        project_waiting();
         std::fill_n(ids_.data(), b, draft_->shape().mask_token);
         ids_[0] = request.committed.back();
         const matrix_view<float, space> embeddings = embeddings_.matrix(b, draft_->hidden_size());
@@ -89,7 +103,10 @@ public:
 
     void crop(index n) {
         DFLASH_EXPECTS(n >= 0 && n <= context_length(), "dflash_drafter: crop to ", n, " of ", context_length());
-        if (cache_) {
+        if (n >= cached()) {
+            waiting_ = n - cached();
+        } else {
+            waiting_ = 0;
             cache_->crop(n);
         }
     }
@@ -97,6 +114,17 @@ public:
     void reset() { crop(0); }
 
 private:
+    static constexpr index waiting_room = 32;  // rows of features that may wait
+
+    [[nodiscard]] index cached() const noexcept { return cache_ ? cache_->length() : 0; }
+
+    void project_waiting() {
+        if (waiting_ > 0) {
+            draft_->inject(features_.matrix(waiting_, feature_size()), *cache_);
+            waiting_ = 0;
+        }
+    }
+
     void make_room(index b) {
         if (b <= rows_) {
             return;
@@ -113,6 +141,8 @@ private:
     Observer observer_;
     Choice choice_;
     std::optional<cache_type> cache_;
+    index waiting_ = 0;              // rows of features_ that are not in the cache yet
+    buffer<float, space> features_;  // (waiting_room, k*d)
     index rows_ = 0;
     buffer<token_id> ids_;             // (b)
     buffer<float, space> embeddings_;  // (b, d)
