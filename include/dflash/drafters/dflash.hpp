@@ -61,8 +61,8 @@ public:
     /// Takes over committed positions: their features become K and V rows of every draft layer, once. Few rows wait for
     /// the next draft: projecting them streams all weights, however many they are, and plain decoding needs none of it.
     void commit(std::span<const token_id> tokens, matrix_view<const float, space> features) {
-        const index rows = features.rows();
-        DFLASH_EXPECTS(rows == size_of(tokens), "dflash_drafter: ", tokens.size(), " tokens came with ", rows,
+        const index rows = size_of(tokens);
+        DFLASH_EXPECTS(features.rows() == rows, "dflash_drafter: ", rows, " tokens came with ", features.rows(),
                        " feature rows");
         reserve(context_length() + rows);
         if (waiting_ + rows > waiting_room) {
