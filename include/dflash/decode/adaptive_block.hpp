@@ -68,12 +68,9 @@ public:
         if (measuring() && (times_[0].count() < 3 || since_plain_ >= plain_again)) {
             return 1;  // everything is judged beside a plain round
         }
-        if (measuring() && !measured(max_)) {
-            return affordable(most) ? most : 1;
-        }
         const index best = best_block(most);
         if (best > 1) {
-            return affordable(best) ? best : 1;
+            return best;
         }
         // Drafts do not pay. A look costs what it would lose if nothing stood; the allowance decides how often.
         const index look = (std::min)(most, look_block);
@@ -195,7 +192,7 @@ private:
         for (index b = 2; b <= most; ++b) {
             stands *= acceptance(b - 2);
             tokens += stands;
-            if (tokens / cost(b) > rate) {
+            if (tokens / cost(b) > rate && affordable(b)) {
                 rate = tokens / cost(b);
                 best = b;
             }
