@@ -80,14 +80,15 @@ void decode(numerics::digest& into, const cpu::exact& ops) {
     }
 }
 
-void multiply(numerics::digest& into, const cpu::exact& ops) {
+/// Scales are powers of two.
+void multiply(numerics::digest& into, const cpu::exact& ops, float weight_scale, float input_scale) {
     random_source random(77);
     for (const dtype type : {dtype::f32, dtype::bf16, dtype::f16}) {
         for (const index k : {1, 31, 128, 130, 300}) {
             const index n = 45;
             std::vector<std::byte> bytes(static_cast<std::size_t>(n * k * size_of(type)));
             for (index i = 0; i < n * k; ++i) {
-                const float x = random.normal() * (i % 7 == 0 ? 1e4F : 1e-3F);
+                const float x = random.normal() * (i % 7 == 0 ? 1e4F : 1e-3F) * weight_scale;
                 const std::uint16_t half = type == dtype::bf16 ? numerics::to_bf16(x).bits : numerics::to_f16(x).bits;
                 std::byte* at = bytes.data() + i * size_of(type);
                 type == dtype::f32 ? std::memcpy(at, &x, 4) : std::memcpy(at, &half, 2);
@@ -97,7 +98,7 @@ void multiply(numerics::digest& into, const cpu::exact& ops) {
             buffer<float> x(17 * k);
             buffer<float> y(17 * n);
             for (index i = 0; i < 17 * k; ++i) {
-                x[i] = random.normal();
+                x[i] = random.normal() * input_scale;
             }
             ops.linear(matrix_view<const float>(x.data(), 17, k), packed, y.matrix(17, n));
             into.add(std::span<const float>(y.data(), static_cast<std::size_t>(17 * n)));
@@ -117,7 +118,10 @@ void functions(numerics::digest& into) {
 std::uint64_t everything(const cpu::exact& ops) {
     numerics::digest digest;
     functions(digest);
-    multiply(digest, ops);
+    multiply(digest, ops, 1.0F, 1.0F);
+    if (ops.activation() == activation_type::bf16) {
+        multiply(digest, ops, 0x1p-30F, 0x1p-40F);  // both on either side of 2^-40
+    }
     decode(digest, ops);
     return digest.value();
 }
