@@ -57,8 +57,8 @@ inline isa chosen_isa(isa force) noexcept {
 struct exact_options {
     int threads = 0;             ///< 0: as many as the OpenMP runtime would use
     isa force = isa::automatic;  ///< automatic: the fastest this machine can run
-    activation_type activation =
-        activation_type::f32;  ///< bf16: inputs of linears with bf16 weights are rounded to bf16
+    /// bf16: inputs of linears with bf16 weights are rounded to bf16 once, which is faster where the machine can.
+    activation_type activation = activation_type::f32;
 };
 
 /// The exact backend. Satisfies tensor_ops, and attention_backend over contiguous_layer<float>.

@@ -24,7 +24,7 @@ inline void store4(void* p, f32x4 v) noexcept {
 
 /// Four rows at a time: out[k * width + r] = x[r * stride + k] for r < 4. Elements are moved, never computed with.
 template <class T>
-void interleave_four(const T* x, index stride, index count, T* out, index width) noexcept {
+inline void interleave_four(const T* x, index stride, index count, T* out, index width) noexcept {
     static_assert(sizeof(T) == sizeof(float));
     index k = 0;
     for (; k + 4 <= count; k += 4) {
@@ -53,7 +53,7 @@ void interleave_four(const T* x, index stride, index count, T* out, index width)
 /// out(count, width): column r is row r of x for r < rows, and 0 for the columns after. rows <= width.
 /// T: float, or words of two 16-bit elements.
 template <class T>
-void interleave(const T* x, index stride, index rows, index count, T* out, index width) noexcept {
+inline void interleave(const T* x, index stride, index rows, index count, T* out, index width) noexcept {
     index r = 0;
     for (; r + 4 <= rows; r += 4) {
         detail::interleave_four(x + r * stride, stride, count, out + r, width);
