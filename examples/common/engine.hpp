@@ -33,6 +33,7 @@ struct engine_options {
     index block_size = 0;  ///< anchor included; 0: the draft's own
     int threads = 0;       ///< 0: as many as there are
     backend_kind backend = backend_kind::exact;
+    activation_type activation = activation_type::f32;  ///< bf16: the exact backend's bf16 tier
     sampling_choice sampling;
 };
 
