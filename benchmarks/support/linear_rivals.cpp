@@ -8,6 +8,9 @@
 #if defined(_OPENMP)
 #include <omp.h>
 #endif
+#if defined(__AVX512BF16__)
+#include <immintrin.h>
+#endif
 
 namespace rivals {
 
@@ -95,6 +98,39 @@ double multiply_add(int threads, double& sink) {
     }
     sink += total;
     return 2.0 * lanes * chains * static_cast<double>(steps) * threads;
+}
+
+double multiply_add_bf16(int threads, double& sink) {
+#if defined(__AVX512BF16__)
+    constexpr int chains = 16;
+    constexpr index steps = 100000;
+    double total = 0;
+#pragma omp parallel num_threads(threads) reduction(+ : total)
+    {
+        __m512 acc[chains];
+        for (int c = 0; c < chains; ++c) {
+            acc[c] = _mm512_set1_ps(static_cast<float>(c));
+        }
+        const auto a = (__m512bh)_mm512_set1_epi32(0x3F003E80);
+        auto b = (__m512bh)_mm512_set1_epi32(0x3E803D00);
+        for (index i = 0; i < steps; ++i) {
+            asm("" : "+v"(b));  // the products are computed again in every step
+#pragma GCC unroll 16
+            for (int c = 0; c < chains; ++c) {
+                acc[c] = _mm512_dpbf16_ps(acc[c], a, b);
+            }
+        }
+        for (int c = 0; c < chains; ++c) {
+            total += static_cast<double>(acc[c][0]);
+        }
+    }
+    sink += total;
+    return 4.0 * 16 * chains * static_cast<double>(steps) * threads;
+#else
+    static_cast<void>(threads);
+    static_cast<void>(sink);
+    return 0;
+#endif
 }
 
 struct eigen_products::state {

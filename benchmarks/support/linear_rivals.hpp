@@ -15,6 +15,9 @@ double read_all(const void* data, std::size_t bytes, int threads);
 /// Independent multiply-adds in registers, on all threads. Returns the floating-point operations done.
 double multiply_add(int threads, double& sink);
 
+/// The same in bf16 dot products, where this machine has them; otherwise nothing, and 0 operations.
+double multiply_add_bf16(int threads, double& sink);
+
 /// y = x w^T by Eigen, w column-major or row-major, whichever is faster. Shapes: w (n, k), x (m, k), y (m, n).
 class eigen_products {
 public:

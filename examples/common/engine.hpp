@@ -34,6 +34,7 @@ struct engine_options {
     bool adaptive = false;  ///< choose every block's length, block_size at most
     int threads = 0;        ///< 0: as many as there are
     backend_kind backend = backend_kind::exact;
+    activation_type activation = activation_type::f32;  ///< bf16: the exact backend's bf16 tier
     sampling_choice sampling;
 };
 

@@ -78,6 +78,19 @@ private:
     categorical<> sampler_;
 };
 
+/// Errors: config_error when the backend has no such activations.
+template <class Backend>
+Backend make_backend(activation_type activation) {
+    if constexpr (requires { Backend({.activation = activation}); }) {
+        return Backend({.activation = activation});
+    } else {
+        if (activation != activation_type::f32) {
+            raise<config_error>("activation: got ", name_of(activation), ", this backend has f32 only");
+        }
+        return Backend();
+    }
+}
+
 template <class Backend>
 class engine_of final : public engine {
     using target_type = target_transformer<Backend>;
@@ -127,7 +140,7 @@ class engine_of final : public engine {
 
 public:
     explicit engine_of(const engine_options& options)
-        : engine_of(options, io::load_target(options.target), Backend()) {}
+        : engine_of(options, io::load_target(options.target), make_backend<Backend>(options.activation)) {}
 
     [[nodiscard]] const target_shape& shape() const override { return target_.shape(); }
     [[nodiscard]] bool has_draft() const override { return draft_.has_value(); }

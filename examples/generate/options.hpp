@@ -38,6 +38,7 @@ struct generate_options {
     constexpr index many = index{1} << 40;
     generate_options options;
     std::string backend = "exact";
+    std::string activation = "f32";
     std::string color = "auto";
     CLI::App app(
         "Generates text with a target model and a DFlash draft: the draft guesses a block of tokens, the target "
@@ -86,6 +87,11 @@ struct generate_options {
     ends->add_option("--backend", backend, "exact, or reference: Eigen, whose outputs may differ")
         ->check(CLI::IsMember({"exact", "reference"}))
         ->type_name("NAME")
+        ->capture_default_str();
+    ends->add_option("--activation", activation,
+                     "f32, or bf16: inputs of linears with BF16 weights are rounded to bf16, which is faster")
+        ->check(CLI::IsMember({"f32", "bf16"}))
+        ->type_name("TYPE")
         ->capture_default_str();
 
     sampling_flags sampling(app);
@@ -139,6 +145,7 @@ struct generate_options {
     options.has_prompt = prompt->count() > 0;
     options.has_tokens = tokens->count() > 0;
     options.engine.backend = backend == "exact" ? backend_kind::exact : backend_kind::reference;
+    options.engine.activation = activation == "bf16" ? activation_type::bf16 : activation_type::f32;
     options.color = color == "auto"     ? color_choice::automatic
                     : color == "always" ? color_choice::always
                                         : color_choice::never;

@@ -35,6 +35,7 @@ using prompt_list = std::vector<std::vector<token_id>>;
 verify_options parse(int argc, const char* const* argv) {
     verify_options options;
     std::string backend = "exact";
+    std::string activation = "f32";
     std::string color = "auto";
     CLI::App app(
         "Decodes prompts token by token and in blocks, and compares the tokens and the bits of every row of logits.\n"
@@ -69,6 +70,10 @@ verify_options parse(int argc, const char* const* argv) {
         ->check(CLI::IsMember({"exact", "reference"}))
         ->type_name("NAME")
         ->capture_default_str();
+    app.add_option("--activation", activation, "f32, or bf16: inputs of linears with BF16 weights are rounded to bf16")
+        ->check(CLI::IsMember({"f32", "bf16"}))
+        ->type_name("TYPE")
+        ->capture_default_str();
     app.add_option("--color", color, "Colour: auto, always or never")
         ->check(CLI::IsMember({"auto", "always", "never"}))
         ->type_name("WHEN")
@@ -77,6 +82,7 @@ verify_options parse(int argc, const char* const* argv) {
     parse_arguments(app, argc, argv);
     options.engine.sampling = sampling.choice();
     options.engine.backend = backend == "exact" ? backend_kind::exact : backend_kind::reference;
+    options.engine.activation = activation == "bf16" ? activation_type::bf16 : activation_type::f32;
     options.color = color == "auto"     ? color_choice::automatic
                     : color == "always" ? color_choice::always
                                         : color_choice::never;
@@ -198,7 +204,8 @@ int verify(verify_options options) {
     terminal out(options.color);
     out.write(joined(prompts.size(), prompts.size() == 1 ? " prompt" : " prompts", ", at most ", limits.max_new_tokens,
                      " new tokens each, backend ",
-                     options.engine.backend == backend_kind::exact ? "exact" : "reference", "\n\n"));
+                     options.engine.backend == backend_kind::exact ? "exact" : "reference",
+                     options.engine.activation == activation_type::bf16 ? ", activations bf16" : "", "\n\n"));
     out.write("  block   threads   tokens   acceptance   differing rows   tokens and bits\n", style::strong);
     index tried = 0;
     index equal = 0;

@@ -39,6 +39,7 @@
 #include <dflash/numerics/argmax.hpp>
 #include <dflash/numerics/attention.hpp>
 #include <dflash/numerics/basic.hpp>
+#include <dflash/numerics/bf16_tier.hpp>
 #include <dflash/numerics/convert.hpp>
 #include <dflash/numerics/digest.hpp>
 #include <dflash/numerics/dot.hpp>

@@ -63,6 +63,13 @@ enum class dtype : std::uint8_t { f32, bf16, f16 };
     return "?";
 }
 
+/// What a linear with bf16 weights does to its input first: nothing, or round it to bf16. Other weights ignore it.
+enum class activation_type : std::uint8_t { f32, bf16 };
+
+[[nodiscard]] constexpr std::string_view name_of(activation_type type) noexcept {
+    return type == activation_type::bf16 ? "bf16" : "f32";
+}
+
 /// Rows of equally long, contiguous elements; `stride` elements from one row to the next (stride >= cols).
 template <class T, class Space = host_space>
 class matrix_view {

@@ -26,7 +26,7 @@ static_assert(std::is_same_v<exact::cache_type, dflash::contiguous_cache<float>>
 
 TEST_CASE("the instruction set is chosen for the machine, or forced") {
     CHECK(exact().instruction_set() != isa::automatic);
-    for (const isa set : {isa::scalar, isa::avx2, isa::avx512, isa::neon, isa::native}) {
+    for (const isa set : {isa::scalar, isa::avx2, isa::avx512, isa::avx512_bf16, isa::neon, isa::native}) {
         CAPTURE(name_of(set));
         if (dflash::cpu::available(set)) {
             CHECK(exact(exact_options{1, set}).instruction_set() == set);

@@ -111,7 +111,7 @@ inline index differing(const matrix& a, const matrix& b) {
 inline std::vector<dflash::cpu::isa> instruction_sets() {
     using dflash::cpu::isa;
     std::vector<isa> sets;
-    for (const isa set : {isa::scalar, isa::avx2, isa::avx512, isa::neon, isa::native}) {
+    for (const isa set : {isa::scalar, isa::avx2, isa::avx512, isa::avx512_bf16, isa::neon, isa::native}) {
         if (dflash::cpu::available(set)) {
             sets.push_back(set);
         }

@@ -1,8 +1,9 @@
 // One number for everything: random pairs decoded speculatively, their logits, features, context features, draft logits
-// and caches, and every kernel on fixed inputs, taken into one digest per instruction set and thread count.
+// and caches, and every kernel on fixed inputs, taken into one digest per instruction set and thread count. The bf16
+// tier has a digest of its own.
 //
-//   whole_run <file>   compares with the digest in the file; exit 1 when anything differs
-//   whole_run          prints the digest
+//   whole_run <file>   compares with the digests in the file, f32 and bf16; exit 1 when anything differs
+//   whole_run          prints the digests
 //
 // Standard library only, so that it builds in seconds for every compiler, flag and machine.
 #include <cinttypes>
@@ -50,14 +51,13 @@ private:
     numerics::digest* into_;
 };
 
-void decode(numerics::digest& into, cpu::isa set, int threads) {
+void decode(numerics::digest& into, const cpu::exact& ops) {
     using target = target_transformer<cpu::exact, cpu::exact, cpu::exact::cache_type, take_all>;
     using draft = draft_transformer<cpu::exact, cpu::exact, cpu::exact::cache_type, take_all>;
     using drafter_type = dflash_drafter<draft, target, take_all>;
     for (std::uint64_t seed = 1; seed <= 12; ++seed) {
         random_pair pair;
         make_random_pair(pair, seed);
-        const cpu::exact ops({.threads = threads, .force = set});
         target big(pair.target, pair.target_tensors, pair.draft.taps, ops, {}, take_all(into));
         draft small(pair.draft, pair.draft_tensors, ops, {}, take_all(into));
         drafter_type drafter(small, big, take_all(into));
@@ -80,15 +80,15 @@ void decode(numerics::digest& into, cpu::isa set, int threads) {
     }
 }
 
-void multiply(numerics::digest& into, cpu::isa set, int threads) {
-    const cpu::exact ops({.threads = threads, .force = set});
+/// Scales are powers of two.
+void multiply(numerics::digest& into, const cpu::exact& ops, float weight_scale, float input_scale) {
     random_source random(77);
     for (const dtype type : {dtype::f32, dtype::bf16, dtype::f16}) {
         for (const index k : {1, 31, 128, 130, 300}) {
             const index n = 45;
             std::vector<std::byte> bytes(static_cast<std::size_t>(n * k * size_of(type)));
             for (index i = 0; i < n * k; ++i) {
-                const float x = random.normal() * (i % 7 == 0 ? 1e4F : 1e-3F);
+                const float x = random.normal() * (i % 7 == 0 ? 1e4F : 1e-3F) * weight_scale;
                 const std::uint16_t half = type == dtype::bf16 ? numerics::to_bf16(x).bits : numerics::to_f16(x).bits;
                 std::byte* at = bytes.data() + i * size_of(type);
                 type == dtype::f32 ? std::memcpy(at, &x, 4) : std::memcpy(at, &half, 2);
@@ -98,7 +98,7 @@ void multiply(numerics::digest& into, cpu::isa set, int threads) {
             buffer<float> x(17 * k);
             buffer<float> y(17 * n);
             for (index i = 0; i < 17 * k; ++i) {
-                x[i] = random.normal();
+                x[i] = random.normal() * input_scale;
             }
             ops.linear(matrix_view<const float>(x.data(), 17, k), packed, y.matrix(17, n));
             into.add(std::span<const float>(y.data(), static_cast<std::size_t>(17 * n)));
@@ -115,40 +115,54 @@ void functions(numerics::digest& into) {
     }
 }
 
-std::uint64_t everything(cpu::isa set, int threads) {
+std::uint64_t everything(const cpu::exact& ops) {
     numerics::digest digest;
     functions(digest);
-    multiply(digest, set, threads);
-    decode(digest, set, threads);
+    multiply(digest, ops, 1.0F, 1.0F);
+    if (ops.activation() == activation_type::bf16) {
+        multiply(digest, ops, 0x1p-30F, 0x1p-40F);  // both on either side of 2^-40
+    }
+    decode(digest, ops);
     return digest.value();
 }
 
+/// The digest of one type of activations for every instruction set; returns whether all are the expected one.
+bool all_equal(activation_type activation, const std::string& expected) {
+    bool equal = true;
+    std::string first = expected;
+    for (const cpu::isa set : {cpu::isa::scalar, cpu::isa::avx2, cpu::isa::avx512, cpu::isa::avx512_bf16,
+                               cpu::isa::neon, cpu::isa::native}) {
+        if (cpu::detail::find_kernels(set) == nullptr) {
+            continue;
+        }
+        for (const int threads : {1, 3}) {
+            const cpu::exact ops({.threads = threads, .force = set, .activation = activation});
+            char text[32];
+            std::snprintf(text, sizeof text, "%016" PRIx64, everything(ops));
+            std::printf("%-4s  %-11s %d threads  %s\n", std::string(name_of(activation)).c_str(),
+                        std::string(cpu::name_of(set)).c_str(), threads, text);
+            first = first.empty() ? text : first;
+            equal = equal && first == text;
+        }
+    }
+    return equal;
+}
+
 int run(const char* expected_file) {
-    char expected[32] = "";
+    char f32[32] = "";
+    char bf16[32] = "";
     if (expected_file != nullptr) {
         std::FILE* file = std::fopen(expected_file, "r");
-        if (file == nullptr || std::fscanf(file, "%31s", expected) != 1) {
+        if (file == nullptr || std::fscanf(file, "%31s %31s", f32, bf16) != 2) {
             std::fprintf(stderr, "cannot read %s\n", expected_file);
             return 1;
         }
         std::fclose(file);
     }
-    bool equal = true;
-    std::string first;
-    for (const cpu::isa set : {cpu::isa::scalar, cpu::isa::avx2, cpu::isa::avx512, cpu::isa::neon, cpu::isa::native}) {
-        if (cpu::detail::find_kernels(set) == nullptr) {
-            continue;
-        }
-        for (const int threads : {1, 3}) {
-            char text[32];
-            std::snprintf(text, sizeof text, "%016" PRIx64, everything(set, threads));
-            std::printf("%-8s %d threads  %s\n", std::string(cpu::name_of(set)).c_str(), threads, text);
-            first = first.empty() ? text : first;
-            equal = equal && first == text && (expected_file == nullptr || first == expected);
-        }
-    }
-    std::printf("%s\n", equal ? "equal" : "DIFFERENT");
-    return equal ? 0 : 1;
+    const bool equal_f32 = all_equal(activation_type::f32, f32);
+    const bool equal_bf16 = all_equal(activation_type::bf16, bf16);
+    std::printf("%s\n", equal_f32 && equal_bf16 ? "equal" : "DIFFERENT");
+    return equal_f32 && equal_bf16 ? 0 : 1;
 }
 
 }  // namespace

@@ -30,7 +30,8 @@ std::vector<token_id> random_tokens(random_source& random, index count, index vo
 /// Instruction sets of this machine, the scalar one first.
 std::vector<cpu::isa> instruction_sets() {
     std::vector<cpu::isa> sets;
-    for (const cpu::isa set : {cpu::isa::scalar, cpu::isa::avx2, cpu::isa::avx512, cpu::isa::neon, cpu::isa::native}) {
+    for (const cpu::isa set : {cpu::isa::scalar, cpu::isa::avx2, cpu::isa::avx512, cpu::isa::avx512_bf16,
+                               cpu::isa::neon, cpu::isa::native}) {
         if (cpu::detail::find_kernels(set) != nullptr) {
             sets.push_back(set);
         }
@@ -40,7 +41,8 @@ std::vector<cpu::isa> instruction_sets() {
 
 /// One case of the property for a backend that can be told threads and instruction set.
 template <class Ops>
-std::optional<std::string> run_case(std::uint64_t seed, index length, index most) {
+std::optional<std::string> run_case(std::uint64_t seed, index length, index most,
+                                    activation_type activation = activation_type::f32) {
     random_pair pair;
     make_random_pair(pair, seed);
     random_source random(seed ^ 0xA5A5A5A5U);
@@ -49,9 +51,9 @@ std::optional<std::string> run_case(std::uint64_t seed, index length, index most
         return sets[static_cast<std::size_t>(random.between(0, size_of(std::span(sets)) - 1))];
     };
     target_transformer<Ops> one(pair.target, pair.target_tensors, pair.draft.taps,
-                                Ops({.threads = 1, .force = pick_set()}));
+                                Ops({.threads = 1, .force = pick_set(), .activation = activation}));
     target_transformer<Ops> many(pair.target, pair.target_tensors, pair.draft.taps,
-                                 Ops({.threads = 1, .force = pick_set()}));
+                                 Ops({.threads = 1, .force = pick_set(), .activation = activation}));
     const std::vector<token_id> tokens = random_tokens(random, length, pair.target.vocab_size);
     return batched_differs_from_serial(one, many, tokens, most, random,
                                        [&] { many.backend().set_threads(static_cast<int>(random.between(1, 8))); });
@@ -101,6 +103,56 @@ TEST_CASE("batched forwards give the bits of serial ones: contexts across every 
             REQUIRE_MESSAGE(!difference, difference.value_or(""));
         }
     }
+}
+
+TEST_CASE("batched forwards give the bits of serial ones in the bf16 tier") {
+    for (index i = 0; i < cases(600); ++i) {
+        const std::uint64_t seed = first_seed() + 400000 + static_cast<std::uint64_t>(i);
+        const auto difference =
+            run_case<cpu::exact>(seed, 8 + static_cast<index>(seed % 29), 1 + i % 17, activation_type::bf16);
+        INFO(replay(seed - 400000));
+        REQUIRE_MESSAGE(!difference, difference.value_or(""));
+    }
+    index i = 0;
+    for (const index length : {129, 257, 300}) {
+        for (const index most : {2, 17, 33, 65}) {
+            const std::uint64_t seed = first_seed() + 450000 + static_cast<std::uint64_t>(i++);
+            const auto difference = run_case<cpu::exact>(seed, length, most, activation_type::bf16);
+            INFO(replay(seed));
+            REQUIRE_MESSAGE(!difference, difference.value_or(""));
+        }
+    }
+}
+
+TEST_CASE("controls: the bf16 tier is another model, and only where weights are bf16") {
+    index differing = 0;
+    index with_bf16_weights = 0;
+    for (index i = 0; i < 40; ++i) {
+        const std::uint64_t seed = first_seed() + 400000 + static_cast<std::uint64_t>(i);
+        random_pair pair;
+        make_random_pair(pair, seed);
+        random_source random(seed);
+        target_transformer<cpu::exact> plain(pair.target, pair.target_tensors, pair.draft.taps);
+        target_transformer<cpu::exact> tier(pair.target, pair.target_tensors, pair.draft.taps,
+                                            cpu::exact({.activation = activation_type::bf16}));
+        const std::vector<token_id> tokens = random_tokens(random, 24, pair.target.vocab_size);
+        const bool differs = batched_differs_from_serial(plain, tier, tokens, 8, random, [] {}).has_value();
+        const bool rounded = pair.target_tensors.embedding.type == dtype::bf16;
+        CHECK((rounded || !differs));
+        differing += differs ? 1 : 0;
+        with_bf16_weights += rounded ? 1 : 0;
+    }
+    CHECK(with_bf16_weights > 0);
+    CHECK(differing == with_bf16_weights);
+    const auto failures_of_tier = [](auto run) {
+        index failed = 0;
+        for (std::uint64_t i = 0; i < 40; ++i) {
+            failed += run(first_seed() + i) ? 1 : 0;
+        }
+        return failed;
+    };
+    CHECK(failures_of_tier(
+              [](std::uint64_t seed) { return run_case<split_from_load>(seed, 24, 8, activation_type::bf16); }) > 20);
 }
 
 TEST_CASE("what is to the right of a row, or was cropped, cannot be seen") {

@@ -99,12 +99,13 @@ struct first_draft_unchecked : sample_and_match {
 
 /// One case; returns what differs. Model and Rule are the suspects.
 template <class Model, class Rule>
-std::optional<std::string> run_case(std::uint64_t seed) {
+std::optional<std::string> run_case(std::uint64_t seed, activation_type activation = activation_type::f32) {
     random_pair pair;
     make_random_pair(pair, seed);
     random_source random(seed ^ 0x5A5A5A5AU);
-    target big(pair.target, pair.target_tensors, pair.draft.taps);
-    draft small(pair.draft, pair.draft_tensors);
+    const cpu::exact ops({.activation = activation});
+    target big(pair.target, pair.target_tensors, pair.draft.taps, ops);
+    draft small(pair.draft, pair.draft_tensors, ops);
     Model model(big);
     dflash_drafter<draft, Model> drafter(small, model);
     std::vector<std::vector<token_id>> prompts(2);
@@ -163,6 +164,15 @@ TEST_CASE("speculative decoding gives the tokens and the bits of serial decoding
         const std::uint64_t seed = first_seed() + 500000 + static_cast<std::uint64_t>(i);
         const auto difference = run_case<with_cache<honest_cache>, sample_and_match>(seed);
         INFO(replay(seed - 500000));
+        REQUIRE_MESSAGE(!difference, difference.value_or(""));
+    }
+}
+
+TEST_CASE("speculative decoding gives the tokens and the bits of serial decoding in the bf16 tier") {
+    for (index i = 0; i < cases(500); ++i) {
+        const std::uint64_t seed = first_seed() + 600000 + static_cast<std::uint64_t>(i);
+        const auto difference = run_case<with_cache<honest_cache>, sample_and_match>(seed, activation_type::bf16);
+        INFO(replay(seed - 600000));
         REQUIRE_MESSAGE(!difference, difference.value_or(""));
     }
 }

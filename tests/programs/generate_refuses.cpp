@@ -49,6 +49,8 @@ TEST_CASE("usage and configuration") {
         {{"--prompt", "Add 1", "--stop-token", "-1"}, "--stop-token"},
         {{"--prompt", "Add 1", "--stop-token", "157"}, "stop_tokens: token 0 is 157"},
         {{"--prompt", "Add 1", "--backend", "fast"}, "--backend"},
+        {{"--prompt", "Add 1", "--activation", "half"}, "--activation"},
+        {{"--prompt", "Add 1", "--activation", "bf16", "--backend", "reference"}, "activation: got bf16"},
         {{"--prompt", "Add 1", "--serial", "--compare"}, "--serial excludes --compare"},
         {{"--prompt", "Add 1", "--serial", "--dump", "x"}, "--serial excludes --dump"},
         {{"--prompt", "Add 1", "--max-new-tokens", "1", "--json", "--dump", "x"}, "--dump: no round had drafts"},

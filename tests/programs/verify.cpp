@@ -44,6 +44,21 @@ TEST_CASE("prompts from a file or standard input, as text or ids; arbitrary ones
     CHECK(contains(bits.out, "DIFFER"));
 }
 
+TEST_CASE("the bf16 tier is equal too and says that it is used") {
+    const arguments quick = {"--block-sizes", "1,5", "--threads", "1,2", "--max-new-tokens", "24", "--activation"};
+    const auto with = [&quick](const std::string& activation) {
+        arguments all = quick;
+        all.push_back(activation);
+        return run(program, all);
+    };
+    const outcome result = with("bf16");
+    INFO(result.out);
+    CHECK(result.status == 0);
+    CHECK(contains(result.out, "5 prompts, at most 24 new tokens each, backend exact, activations bf16\n"));
+    CHECK(contains(result.out, "EQUAL: 4 of 4 settings"));
+    CHECK(contains(with("f32").out, "backend exact\n"));
+}
+
 TEST_CASE("usage and configuration: status 2 and one line") {
     struct refusal {
         arguments given;
@@ -64,6 +79,8 @@ TEST_CASE("usage and configuration: status 2 and one line") {
         {{"--prompts", texts, "--ids"}, "entry 1 is \"Add\""},
         {{"--prompts", texts, "--target", bare + "/target", "--draft", bare + "/draft"}, "has no tokenizer.json"},
         {{"--ids"}, "--prompts"},
+        {{"--activation", "f16"}, "--activation"},
+        {{"--activation", "bf16", "--backend", "reference"}, "activation: got bf16, this backend has f32 only"},
         {{"left-over"}, "left-over"},
     };
     for (const refusal& expected : refusals) {
@@ -78,7 +95,7 @@ TEST_CASE("--help names every option and its default") {
     const outcome help = run(program, {"--help"});
     CHECK(help.status == 0);
     for (const char* part : {"--target", "--draft", "--prompts", "--block-sizes", "1,2,4,8,16", "--threads", "1,2",
-                             "--max-new-tokens", "128", "--backend"}) {
+                             "--max-new-tokens", "128", "--backend", "--activation"}) {
         CHECK_MESSAGE(contains(help.out, part), part);
     }
 }

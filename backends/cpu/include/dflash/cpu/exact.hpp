@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <span>
+#include <type_traits>
 
 #include <dflash/cache/contiguous.hpp>
 #include <dflash/concepts/attention.hpp>
@@ -16,6 +17,7 @@
 #include <dflash/cpu/kernels.hpp>
 #include <dflash/cpu/packing.hpp>
 #include <dflash/cpu/parallel.hpp>
+#include <dflash/cpu/rounding.hpp>
 #include <dflash/numerics/rms_norm.hpp>
 #include <dflash/numerics/self_test.hpp>
 #include <dflash/vocabulary.hpp>
@@ -34,12 +36,29 @@ inline void require_arithmetic() {
     }
 }
 
+/// Errors: backend_error when this machine or this build has none. `set` is not automatic.
+inline const kernel_table& required_kernels(isa set) {
+    const kernel_table* kernels = find_kernels(set);
+    if (kernels == nullptr) {
+        raise<backend_error>("exact: this machine or this build has no kernels for the instruction set ", name_of(set));
+    }
+    return *kernels;
+}
+
+/// What automatic stands for.
+inline isa chosen_isa(isa force) noexcept {
+    return force == isa::automatic ? best_isa() : force;
+}
+
 }  // namespace detail
 
-/// How the exact backend works. Nothing here changes a result.
+/// How the exact backend works. Threads and instruction set never change a result. The type of activations does: it
+/// belongs to a model's identity, and everything that is to agree uses the same one.
 struct exact_options {
     int threads = 0;             ///< 0: as many as the OpenMP runtime would use
     isa force = isa::automatic;  ///< automatic: the fastest this machine can run
+    /// bf16: inputs of linears with bf16 weights are rounded to bf16 once, which is faster where the machine can.
+    activation_type activation = activation_type::f32;
 };
 
 /// The exact backend. Satisfies tensor_ops, and attention_backend over contiguous_layer<float>.
@@ -56,22 +75,32 @@ public:
 
     /// Errors: config_error for negative threads; backend_error when the forced instruction set is not there, or when
     /// this thread's arithmetic is not the one the results rely on.
-    explicit exact(exact_options options) : isa_(options.force == isa::automatic ? detail::best_isa() : options.force) {
+    explicit exact(exact_options options)
+        : exact(options, detail::required_kernels(detail::chosen_isa(options.force))) {}
+
+    /// With kernels that the caller names and keeps: a door for tests. They pass for those of `options.force`.
+    exact(exact_options options, const detail::kernel_table& kernels)
+        : isa_(detail::chosen_isa(options.force)),
+          kernels_(&kernels),
+          activation_(options.activation),
+          dot_(options.activation == activation_type::bf16 && kernels.dot.run != nullptr && kernels.dot_is_chain()) {
         set_threads(options.threads);
-        kernels_ = detail::find_kernels(isa_);
-        if (kernels_ == nullptr) {
-            raise<backend_error>("exact: this machine or this build has no kernels for the instruction set ",
-                                 name_of(isa_));
-        }
         static const bool checked = (detail::require_arithmetic(), true);
         static_cast<void>(checked);
     }
 
     /// A copy works the same way and shares no memory.
-    exact(const exact& other) : isa_(other.isa_), kernels_(other.kernels_), threads_(other.threads_) {}
+    exact(const exact& other)
+        : isa_(other.isa_),
+          kernels_(other.kernels_),
+          activation_(other.activation_),
+          dot_(other.dot_),
+          threads_(other.threads_) {}
     exact& operator=(const exact& other) {
         isa_ = other.isa_;
         kernels_ = other.kernels_;
+        activation_ = other.activation_;
+        dot_ = other.dot_;
         threads_ = other.threads_;
         return *this;
     }
@@ -93,10 +122,16 @@ public:
     /// The instruction set in use; never automatic.
     [[nodiscard]] isa instruction_set() const noexcept { return isa_; }
 
+    /// What linears with bf16 weights round their inputs to.
+    [[nodiscard]] activation_type activation() const noexcept { return activation_; }
+
+    /// Whether they use the machine's bf16 dot instruction. Without it f32 arithmetic gives the same bits.
+    [[nodiscard]] bool uses_bf16_dot() const noexcept { return dot_; }
+
     /// Stacks matrices (out_i, in) along out. Biases: none, or one for each part. Errors: config_error.
     [[nodiscard]] linear_weights pack(std::span<const tensor_view> parts,
                                       std::span<const tensor_view> biases = {}) const {
-        return pack_weights(parts, biases, threads());
+        return pack_weights(parts, biases, threads(), activation_);
     }
 
     /// A vector of any stored type, widened. Errors: config_error when it is absent.
@@ -111,23 +146,28 @@ public:
         return packed;
     }
 
-    /// y = x w^T (+ bias). Shapes: x (m, in), y (m, out).
+    /// y = x w^T (+ bias). The weights were packed for the same activation type. Shapes: x (m, in), y (m, out).
     void linear(matrix_view<const float> x, const linear_weights& w, matrix_view<float> y) const {
         DFLASH_EXPECTS(x.cols() == w.cols() && y.cols() == w.rows() && x.rows() == y.rows(), "linear: x (", x.rows(),
                        ", ", x.cols(), ") and weights (", w.rows(), ", ", w.cols(), ") do not give y (", y.rows(), ", ",
                        y.cols(), ")");
+        DFLASH_EXPECTS(w.type() != dtype::bf16 || w.activation() == activation_, "linear: the weights are packed for ",
+                       name_of(w.activation()), " activations, the backend has ", name_of(activation_));
         if (y.empty()) {
             return;
         }
-        detail::linear_job job = {w.data(), w.type(),   w.bias(), x.data(), numerics::dot_chunk,
+        detail::linear_job job = {w.data(), w.type(),   w.bias(), nullptr,  0,
                                   y.data(), y.stride(), x.rows(), w.cols(), w.rows()};
-        if (x.rows() > 1) {
-            arrange(x, job);
+        if (w.activation() == activation_type::f32) {
+            arrange(x, kernels_->linear, workspace_, job);
+            run(kernels_->linear, job);
+        } else if (dot_) {
+            arrange(round_rows(x, (x.cols() + 1) / 2, rounded_words_), kernels_->dot, words_, job);
+            run(kernels_->dot, job);
+        } else {
+            arrange(round_rows(x, x.cols(), rounded_), kernels_->linear, workspace_, job);
+            run(kernels_->linear, job);
         }
-        const index group = kernels_->max_group;
-        const index share = (w.panels() + index{8} * threads() - 1) / (index{8} * threads());
-        parallel_for(threads(), w.panels(), (share + group - 1) / group * group, x.rows() * w.cols() * w.rows(),
-                     [&](index first, index last, int) { kernels_->linear(job, first, last); });
     }
 
     /// y = the rows `ids` of w, widened; a bias has no part in it. Errors: config_error for an id that is no row.
@@ -261,7 +301,7 @@ public:
                                         per_item};
         const index items = job.kv_heads * ((tiles + per_item - 1) / per_item);
         const index scratch = detail::attend_scratch(job.head_dim, kernels_->tile_rows);
-        float* memory = workspace(scratch * threads());
+        float* memory = grow(workspace_, scratch * threads());
         parallel_for(threads(), items, 1, 2 * seen * job.heads * job.head_dim,
                      [&](index first, index last, int thread) {
                          kernels_->attend(job, first, last, memory + thread * scratch);
@@ -273,23 +313,49 @@ private:
         return (n + detail::column_block - 1) / detail::column_block;
     }
 
-    /// A copy of x in the kernels' order: (chunks of 128, tiles of rows, 128, rows of the tile).
-    void arrange(matrix_view<const float> x, detail::linear_job& job) const {
-        const index full = x.rows() / kernels_->tile_rows * kernels_->tile_rows;
-        const index padded = full == x.rows() ? full : full + kernels_->tile_for(x.rows() - full);
-        const index chunks = (x.cols() + numerics::dot_chunk - 1) / numerics::dot_chunk;
-        float* copy = workspace(chunks * padded * numerics::dot_chunk);
+    /// The operands of the bf16 tier: floats, or words of two. Shape: (m, cols).
+    template <class T>
+    [[nodiscard]] static matrix_view<const T> round_rows(matrix_view<const float> x, index cols, buffer<T>& memory) {
+        T* rounded = grow(memory, x.rows() * cols);
+        for (index r = 0; r < x.rows(); ++r) {
+            round_row(x.data() + r * x.stride(), x.cols(), rounded + r * cols);
+        }
+        return {rounded, x.rows(), cols};
+    }
+
+    /// Gives the job x in the kernel's order: (chunks of 128, tiles of rows, 128, rows of the tile); words count twice.
+    /// One row needs no copy.
+    template <class T>
+    static void arrange(matrix_view<const T> x, const detail::linear_kernel& kernel, buffer<T>& memory,
+                        detail::linear_job& job) {
+        constexpr index chunk = std::is_same_v<T, float> ? numerics::dot_chunk : numerics::dot_chunk / 2;
+        job.x = x.data();
+        job.x_chunk_stride = chunk;
+        if (x.rows() == 1) {
+            return;
+        }
+        const index full = x.rows() / kernel.tile_rows * kernel.tile_rows;
+        const index padded = full == x.rows() ? full : full + kernel.tile_for(x.rows() - full);
+        const index chunks = (x.cols() + chunk - 1) / chunk;
+        T* copy = grow(memory, chunks * padded * chunk);
         job.x = copy;
-        job.x_chunk_stride = padded * numerics::dot_chunk;
+        job.x_chunk_stride = padded * chunk;
         for (index c = 0; c < chunks; ++c) {
-            const index first = c * numerics::dot_chunk;
-            const index count = (std::min)(numerics::dot_chunk, x.cols() - first);
-            for (index row = 0; row < x.rows(); row += kernels_->tile_rows) {
-                const index width = (std::min)(kernels_->tile_rows, padded - row);
+            const index first = c * chunk;
+            const index count = (std::min)(chunk, x.cols() - first);
+            for (index row = 0; row < x.rows(); row += kernel.tile_rows) {
+                const index width = (std::min)(kernel.tile_rows, padded - row);
                 interleave(x.data() + row * x.stride() + first, x.stride(), (std::min)(width, x.rows() - row), count,
-                           copy + (c * padded + row) * numerics::dot_chunk, width);
+                           copy + (c * padded + row) * chunk, width);
             }
         }
+    }
+
+    void run(const detail::linear_kernel& kernel, const detail::linear_job& job) const {
+        const index panels = (job.n + panel_width - 1) / panel_width;
+        const index share = (panels + index{8} * threads() - 1) / (index{8} * threads());
+        parallel_for(threads(), panels, (share + kernel.max_group - 1) / kernel.max_group * kernel.max_group,
+                     job.rows * job.k * job.n, [&](index first, index last, int) { kernel.run(job, first, last); });
     }
 
     void norm(matrix_view<const float> x, const vector_weights& w, float eps, matrix_view<float> y, index heads) const {
@@ -298,17 +364,24 @@ private:
                      [&](index first, index last, int) { kernels_->rms_norm(job, first, last); });
     }
 
-    float* workspace(index size) const {
-        if (workspace_.size() < size) {
-            workspace_ = buffer<float>(size);
+    template <class T>
+    static T* grow(buffer<T>& memory, index size) {
+        if (memory.size() < size) {
+            memory = buffer<T>(size);
         }
-        return workspace_.data();
+        return memory.data();
     }
 
     isa isa_;
     const detail::kernel_table* kernels_ = nullptr;
+    activation_type activation_ = activation_type::f32;
+    bool dot_ = false;
     int threads_ = 0;
     mutable buffer<float> workspace_;
+    // The bf16 tier's own: rounded rows, as floats or as words, and words in the kernel's order.
+    mutable buffer<float> rounded_;
+    mutable buffer<std::uint32_t> rounded_words_;
+    mutable buffer<std::uint32_t> words_;
 };
 
 static_assert(tensor_ops_check<exact>());

@@ -13,17 +13,19 @@ namespace detail {
 
 using f32x4 = float __attribute__((vector_size(16)));
 
-inline f32x4 load4(const float* p) noexcept {
+inline f32x4 load4(const void* p) noexcept {
     f32x4 v;
     std::memcpy(&v, p, sizeof(v));
     return v;
 }
-inline void store4(float* p, f32x4 v) noexcept {
+inline void store4(void* p, f32x4 v) noexcept {
     std::memcpy(p, &v, sizeof(v));
 }
 
-/// Four rows at a time: out[k * width + r] = x[r * stride + k] for r < 4.
-inline void interleave_four(const float* x, index stride, index count, float* out, index width) noexcept {
+/// Four rows at a time: out[k * width + r] = x[r * stride + k] for r < 4. Elements are moved, never computed with.
+template <class T>
+inline void interleave_four(const T* x, index stride, index count, T* out, index width) noexcept {
+    static_assert(sizeof(T) == sizeof(float));
     index k = 0;
     for (; k + 4 <= count; k += 4) {
         const f32x4 a = load4(x + k);
@@ -48,15 +50,17 @@ inline void interleave_four(const float* x, index stride, index count, float* ou
 
 }  // namespace detail
 
-/// out(count, width): column r is row r of x for r < rows, and +0 for the columns after. rows <= width.
-inline void interleave(const float* x, index stride, index rows, index count, float* out, index width) noexcept {
+/// out(count, width): column r is row r of x for r < rows, and 0 for the columns after. rows <= width.
+/// T: float, or words of two 16-bit elements.
+template <class T>
+inline void interleave(const T* x, index stride, index rows, index count, T* out, index width) noexcept {
     index r = 0;
     for (; r + 4 <= rows; r += 4) {
         detail::interleave_four(x + r * stride, stride, count, out + r, width);
     }
     for (; r < width; ++r) {
         for (index k = 0; k < count; ++k) {
-            out[k * width + r] = r < rows ? x[r * stride + k] : 0.0F;
+            out[k * width + r] = r < rows ? x[r * stride + k] : T{};
         }
     }
 }

@@ -15,8 +15,9 @@ DFLASH_BEGIN_NAMESPACE
 
 namespace cpu {
 
-/// Instruction sets. `native` is what the build itself enables (-march=...), reached through xsimd.
-enum class isa : std::uint8_t { automatic, scalar, avx2, avx512, neon, native };
+/// Instruction sets. `avx512_bf16` differs from `avx512` with activation_type::bf16 only. `native` is what the build
+/// itself enables (-march=...), reached through xsimd.
+enum class isa : std::uint8_t { automatic, scalar, avx2, avx512, avx512_bf16, neon, native };
 
 [[nodiscard]] constexpr std::string_view name_of(isa set) noexcept {
     switch (set) {
@@ -24,6 +25,7 @@ enum class isa : std::uint8_t { automatic, scalar, avx2, avx512, neon, native };
         case isa::scalar: return "scalar";
         case isa::avx2: return "avx2";
         case isa::avx512: return "avx512";
+        case isa::avx512_bf16: return "avx512_bf16";
         case isa::neon: return "neon";
         case isa::native: return "native";
     }
@@ -50,6 +52,16 @@ inline bool has_avx2() noexcept {
 inline bool has_avx512() noexcept {
     __builtin_cpu_init();
     return has_avx2() && __builtin_cpu_supports("avx512f") != 0;
+}
+
+/// The dot product of bf16 pairs (vdpbf16ps), and what compilers take to come with it. Asked for by number, like F16C.
+inline bool has_avx512_bf16() noexcept {
+    unsigned a = 0;
+    unsigned b = 0;
+    unsigned c = 0;
+    unsigned d = 0;
+    return has_avx512() && __builtin_cpu_supports("avx512bw") != 0 && __get_cpuid_count(7, 1, &a, &b, &c, &d) != 0 &&
+           (a & (1U << 5U)) != 0;
 }
 #endif
 

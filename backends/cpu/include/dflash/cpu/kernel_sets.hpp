@@ -9,6 +9,7 @@
 #include <limits>
 
 #include <dflash/concepts/attention.hpp>
+#include <dflash/cpu/dot_check.hpp>
 #include <dflash/cpu/interleave.hpp>
 #include <dflash/cpu/isa.hpp>
 #include <dflash/cpu/kernel_table.hpp>
@@ -95,6 +96,36 @@ DFLASH_END_NAMESPACE
 #pragma GCC pop_options
 #endif
 
+// ---- AVX-512 with BF16: the kernels above, and products through the bf16 dot instruction
+// ---------------------------------
+#if defined(__clang__)
+#pragma clang attribute push(__attribute__((target("avx2,fma,f16c,avx512f,avx512bw,avx512bf16"))), apply_to = function)
+#else
+#pragma GCC push_options
+#pragma GCC target("avx2,fma,f16c,avx512f,avx512bw,avx512bf16")
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#pragma GCC diagnostic ignored "-Wuninitialized"
+#pragma GCC diagnostic ignored "-Wsign-conversion"
+#endif
+DFLASH_BEGIN_NAMESPACE
+namespace cpu::detail::avx512_bf16 {
+#include <dflash/cpu/kernels/lanes_avx512_bf16.inl>
+
+#include <dflash/cpu/kernels/linear.inl>
+
+#include <dflash/cpu/kernels/dot.inl>
+
+inline constexpr kernel_table table = with_dot(avx512::table);
+}  // namespace cpu::detail::avx512_bf16
+DFLASH_END_NAMESPACE
+#if defined(__clang__)
+#pragma clang attribute pop
+#else
+#pragma GCC diagnostic pop
+#pragma GCC pop_options
+#endif
+
 #endif  // __x86_64__
 
 #if defined(__aarch64__)
@@ -146,6 +177,7 @@ DFLASH_CPU_LINKAGE const kernel_table* find_kernels(isa set) noexcept {
 #if defined(__x86_64__)
         case isa::avx2: return has_avx2() ? &avx2::table : nullptr;
         case isa::avx512: return has_avx512() ? &avx512::table : nullptr;
+        case isa::avx512_bf16: return has_avx512_bf16() ? &avx512_bf16::table : nullptr;
 #endif
 #if defined(__aarch64__)
         case isa::neon: return &neon::table;

@@ -22,9 +22,11 @@ struct linear_job {
     const void* weights;  // panels of 16 outputs: (k, 16) floats, or (k/2, 16) words of two 16-bit elements
     dtype type;
     const float* bias;  // padded to whole panels, or null
-    const float* x;     // chunks of 128 elements, each: tiles of rows, each (128, rows of the tile)
-    index x_chunk_stride;
-    float* y;  // (rows, n)
+    // Chunks of 128 elements, each: tiles of rows, each (128, rows of the tile) floats, or (64, rows of the tile) words
+    // of two bf16, the first in the high half, for a dot kernel.
+    const void* x;
+    index x_chunk_stride;  // floats or words
+    float* y;              // (rows, n)
     index y_stride;
     index rows;
     index k;
@@ -88,17 +90,25 @@ struct attend_job {
     index tiles_per_item;  // 1 .. max_tiles_per_item
 };
 
+/// A kernel for linear jobs.
+struct linear_kernel {
+    void (*run)(const linear_job&, index first_panel, index last_panel);
+    index max_group;                    ///< pieces of a job should be multiples of this
+    index tile_rows;                    ///< rows of a full tile
+    index (*tile_for)(index) noexcept;  ///< rows of the tile that takes so many remaining rows
+};
+
 /// The kernels of one instruction set. Each does the items first .. last - 1 of its job.
 struct kernel_table {
-    void (*linear)(const linear_job&, index first_panel, index last_panel);
+    linear_kernel linear;             ///< job.x: floats
+    linear_kernel dot;                ///< bf16 weights, job.x: words; no run where the set has no such instruction
+    bool (*dot_is_chain)() noexcept;  ///< whether the instruction of this machine does what dot needs; null without
     void (*rms_norm)(const norm_job&, index first, index last);
     void (*rope)(const rope_job&, index first, index last);
     void (*silu_mul)(const silu_job&, index first, index last);
     void (*add)(const add_job&, index first, index last);
     void (*attend)(const attend_job&, index first, index last, float* scratch);
-    index max_group;                    ///< pieces of a linear job should be multiples of this
-    index tile_rows;                    ///< query vectors of an attend item
-    index (*tile_for)(index) noexcept;  ///< rows of the tile that takes so many remaining rows
+    index tile_rows;  ///< query vectors of an attend item
 };
 
 /// Floats of scratch that one thread needs for attend.

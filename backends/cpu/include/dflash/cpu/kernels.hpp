@@ -26,7 +26,7 @@ const kernel_table* find_kernels(isa set) noexcept;
 /// The fastest set this machine can run. Asked once per program.
 inline isa best_isa() noexcept {
     static const isa best = [] {
-        for (const isa set : {isa::avx512, isa::avx2, isa::neon, isa::native}) {
+        for (const isa set : {isa::avx512_bf16, isa::avx512, isa::avx2, isa::neon, isa::native}) {
             if (find_kernels(set) != nullptr) {
                 return set;
             }

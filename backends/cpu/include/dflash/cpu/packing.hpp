@@ -2,14 +2,17 @@
 // elements, element k in the high half and k + 1 in the low one.
 //
 // Packing moves bits and rounds nothing: 16-bit weights stay 16-bit, unless parts of different types are stacked, which
-// are all widened exactly to f32.
+// are all widened exactly to f32. For the bf16 tier tiny weights become zero (numerics::bf16_operand); what they were
+// is kept beside the panels, because a table that is looked up in is read as stored.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <new>
 #include <span>
 #include <utility>
+#include <vector>
 
 #if defined(__linux__)
 #include <sys/mman.h>
@@ -18,6 +21,7 @@
 #include <dflash/buffer.hpp>
 #include <dflash/concepts/ops.hpp>
 #include <dflash/cpu/parallel.hpp>
+#include <dflash/numerics/bf16_tier.hpp>
 #include <dflash/numerics/convert.hpp>
 
 DFLASH_BEGIN_NAMESPACE
@@ -74,6 +78,16 @@ private:
     std::size_t alignment_ = 64;
 };
 
+namespace detail {
+
+/// An element that the panels hold as zero.
+struct flushed_element {
+    index at;  // row * cols + col
+    bf16 stored;
+};
+
+}  // namespace detail
+
 /// Matrices stacked along their rows and packed, with an optional bias. Made by exact::pack.
 class linear_weights {
 public:
@@ -85,6 +99,8 @@ public:
     [[nodiscard]] index cols() const noexcept { return cols_; }
     /// How the elements are kept.
     [[nodiscard]] dtype type() const noexcept { return type_; }
+    /// bf16 for bf16 weights that were packed for inputs rounded to bf16; otherwise f32.
+    [[nodiscard]] activation_type activation() const noexcept { return activation_; }
     [[nodiscard]] index panels() const noexcept { return (rows_ + panel_width - 1) / panel_width; }
     [[nodiscard]] const void* data() const noexcept { return memory_.data(); }
     /// Padded to whole panels; null without a bias.
@@ -96,7 +112,7 @@ public:
         return static_cast<std::size_t>(panels() * words * panel_width) * sizeof(std::uint32_t);
     }
 
-    /// Element (row, col), widened.
+    /// Element (row, col) as stored, widened.
     [[nodiscard]] float at(index row, index col) const noexcept {
         const index lane = row % panel_width;
         if (type_ == dtype::f32) {
@@ -107,18 +123,31 @@ public:
         const auto* panel = static_cast<const std::uint32_t*>(memory_.data()) + row / panel_width * words * panel_width;
         const std::uint32_t word = panel[col / 2 * panel_width + lane];
         const auto bits = static_cast<std::uint16_t>(col % 2 == 0 ? word >> 16 : word & 0xFFFFU);
-        return type_ == dtype::bf16 ? numerics::to_float(bf16{bits}) : numerics::to_float(f16{bits});
+        if (type_ == dtype::f16) {
+            return numerics::to_float(f16{bits});
+        }
+        const float value = numerics::to_float(bf16{bits});
+        return value == 0.0F && !flushed_.empty() ? before_flush(row * cols_ + col, value) : value;
     }
 
 private:
     friend linear_weights pack_weights(std::span<const tensor_view> parts, std::span<const tensor_view> biases,
-                                       int threads);
+                                       int threads, activation_type activation);
+
+    [[nodiscard]] float before_flush(index at, float value) const noexcept {
+        const auto found =
+            std::lower_bound(flushed_.begin(), flushed_.end(), at,
+                             [](const detail::flushed_element& element, index i) { return element.at < i; });
+        return found != flushed_.end() && found->at == at ? numerics::to_float(found->stored) : value;
+    }
 
     packed_memory memory_;
     buffer<float> bias_;
     index rows_ = 0;
     index cols_ = 0;
     dtype type_ = dtype::f32;
+    activation_type activation_ = activation_type::f32;
+    std::vector<detail::flushed_element> flushed_;  // ascending
 };
 
 /// A norm's weights, widened to f32. Made by exact::pack_vector.
@@ -186,8 +215,9 @@ inline void pack_panel_f32(std::span<const tensor_view> parts, index rows, index
     }
 }
 
-inline void pack_panel_words(std::span<const tensor_view> parts, index rows, index cols, index panel,
-                             std::uint32_t* out) {
+template <class Operand>
+void pack_panel_words(std::span<const tensor_view> parts, index rows, index cols, index panel, std::uint32_t* out,
+                      Operand operand) {
     const index words = (cols + 1) / 2;
     for (index lane = 0; lane < panel_width; ++lane) {
         const index row = panel * panel_width + lane;
@@ -200,9 +230,36 @@ inline void pack_panel_words(std::span<const tensor_view> parts, index rows, ind
         const stacked_row source = find_row(parts, row);
         for (index w = 0; w < words; ++w) {
             const index at = source.row * cols + 2 * w;
-            const std::uint32_t high = stored_half(*source.part, at);
-            const std::uint32_t low = 2 * w + 1 < cols ? stored_half(*source.part, at + 1) : 0U;
+            const std::uint32_t high = operand(stored_half(*source.part, at));
+            const std::uint32_t low = 2 * w + 1 < cols ? operand(stored_half(*source.part, at + 1)) : 0U;
             out[w * panel_width + lane] = high << 16 | low;
+        }
+    }
+}
+
+/// The panel of the bf16 tier. Returns whether an element became zero.
+inline bool pack_panel_flushed(std::span<const tensor_view> parts, index rows, index cols, index panel,
+                               std::uint32_t* out) {
+    bool flushed = false;
+    pack_panel_words(parts, rows, cols, panel, out, [&](std::uint16_t stored) {
+        const std::uint16_t bits = numerics::bf16_operand(bf16{stored}).bits;
+        flushed = flushed || bits != stored;
+        return bits;
+    });
+    return flushed;
+}
+
+/// Appends the elements of a panel's rows that become zero, in order.
+inline void find_flushed(std::span<const tensor_view> parts, index rows, index cols, index panel,
+                         std::vector<flushed_element>& found) {
+    const index last = (std::min)(rows, (panel + 1) * panel_width);
+    for (index row = panel * panel_width; row < last; ++row) {
+        const stacked_row source = find_row(parts, row);
+        for (index k = 0; k < cols; ++k) {
+            const bf16 stored{stored_half(*source.part, source.row * cols + k)};
+            if (numerics::bf16_operand(stored) != stored) {
+                found.push_back({row * cols + k, stored});
+            }
         }
     }
 }
@@ -212,7 +269,8 @@ inline void pack_panel_words(std::span<const tensor_view> parts, index rows, ind
 /// Stacks the parts along their rows, and the biases likewise. Errors: config_error for no parts, parts without data or
 /// of different widths, and biases that are neither none nor one for each part and as long as it is high.
 [[nodiscard]] inline linear_weights pack_weights(std::span<const tensor_view> parts,
-                                                 std::span<const tensor_view> biases, int threads) {
+                                                 std::span<const tensor_view> biases, int threads,
+                                                 activation_type activation = activation_type::f32) {
     if (parts.empty()) {
         raise<config_error>("pack: got 0 parts, needs at least 1");
     }
@@ -233,6 +291,8 @@ inline void pack_panel_words(std::span<const tensor_view> parts, index rows, ind
         }
     }
 
+    packed.activation_ = packed.type_ == dtype::bf16 ? activation : activation_type::f32;
+
     packed.memory_ = packed_memory(packed.bytes());
     if (packed.type_ == dtype::f32) {
         auto* out = static_cast<float*>(packed.memory_.data());
@@ -242,12 +302,29 @@ inline void pack_panel_words(std::span<const tensor_view> parts, index rows, ind
                                        out + panel * packed.cols_ * panel_width);
             }
         });
+    } else if (packed.activation_ == activation_type::bf16) {
+        auto* out = static_cast<std::uint32_t*>(packed.memory_.data());
+        buffer<unsigned char> flushed(packed.panels());  // usually none: the elements are looked for afterwards
+        parallel_for(threads, packed.panels(), 1, packed.rows_ * packed.cols_, [&](index first, index last, int) {
+            for (index panel = first; panel < last; ++panel) {
+                flushed[panel] = detail::pack_panel_flushed(parts, packed.rows_, packed.cols_, panel,
+                                                            out + panel * ((packed.cols_ + 1) / 2) * panel_width)
+                                     ? 1
+                                     : 0;
+            }
+        });
+        for (index panel = 0; panel < packed.panels(); ++panel) {
+            if (flushed[panel] != 0) {
+                detail::find_flushed(parts, packed.rows_, packed.cols_, panel, packed.flushed_);
+            }
+        }
     } else {
         auto* out = static_cast<std::uint32_t*>(packed.memory_.data());
         parallel_for(threads, packed.panels(), 1, packed.rows_ * packed.cols_, [&](index first, index last, int) {
             for (index panel = first; panel < last; ++panel) {
                 detail::pack_panel_words(parts, packed.rows_, packed.cols_, panel,
-                                         out + panel * ((packed.cols_ + 1) / 2) * panel_width);
+                                         out + panel * ((packed.cols_ + 1) / 2) * panel_width,
+                                         [](std::uint16_t bits) { return bits; });
             }
         });
     }

@@ -22,6 +22,8 @@ DFLASH_CPU_INLINE void fetch_line(const void* p, index streams) {
 struct panel_f32 {
     static constexpr bool paired = false;
     using element = float;
+    using input = float;
+    static constexpr index chunk_inputs = numerics::dot_chunk;
     static constexpr index panel_stride(index k) { return offset(k); }
     static constexpr index offset(index k) { return k * 16; }
     const float* data;
@@ -33,6 +35,8 @@ struct panel_f32 {
 struct panel_bf16 {
     static constexpr bool paired = true;
     using element = std::uint32_t;
+    using input = float;
+    static constexpr index chunk_inputs = numerics::dot_chunk;
     static constexpr index panel_stride(index k) { return offset(k + 1); }
     static constexpr index offset(index k) { return k / 2 * 16; }
     const std::uint32_t* data;
@@ -45,6 +49,8 @@ struct panel_bf16 {
 struct panel_f16 {
     static constexpr bool paired = true;
     using element = std::uint32_t;
+    using input = float;
+    static constexpr index chunk_inputs = numerics::dot_chunk;
     static constexpr index panel_stride(index k) { return offset(k + 1); }
     static constexpr index offset(index k) { return k / 2 * 16; }
     const std::uint32_t* data;
@@ -150,7 +156,7 @@ struct chunk_job {
     const typename Source::element* w;  // panel p at w + p * panel_stride
     index panel_stride;
     index panels;
-    const float* x;  // tiles of rows one after the other, each (128, rows of the tile)
+    const typename Source::input* x;  // tiles of rows one after the other, each (chunk_inputs, rows of the tile)
     index count;
     float* total;  // row r, panel p at total + r * total_stride + p * 16
     index total_stride;
@@ -175,7 +181,7 @@ void chunk_tile(const chunk_job<Source>& job, index row, index panel) {
             acc[r][p] = zero();
         }
     }
-    chain(source, job.x + row * numerics::dot_chunk, index{Rows}, job.count, acc);
+    chain(source, job.x + row * Source::chunk_inputs, index{Rows}, job.count, acc);
     DFLASH_CPU_UNROLL
     for (index p = 0; p < index{Panels}; ++p) {
         if (p < panels) {
@@ -244,13 +250,14 @@ void linear_panels(const linear_job& job, index first_panel, index last_panel) {
     constexpr index total_stride = index{max_group} * 16;
     alignas(64) float total[block_rows * total_stride];
     const auto* weights = static_cast<const typename Source::element*>(job.weights);
+    const auto* inputs = static_cast<const typename Source::input*>(job.x);
     const index panel_stride = Source::panel_stride(job.k);
 
     for (index block = 0; block < job.rows; block += block_rows) {
         const index rows = (std::min)(block_rows, job.rows - block);
         const index padded = padded_rows(rows);
         const index group = group_for(rows);
-        const float* x = job.x + block * numerics::dot_chunk;
+        const auto* x = inputs + block * Source::chunk_inputs;
         for (index panel = first_panel; panel < last_panel; panel += group) {
             const index panels = (std::min)(group, last_panel - panel);
             const auto* w = weights + panel * panel_stride;
@@ -280,13 +287,5 @@ void linear_panels(const linear_job& job, index first_panel, index last_panel) {
                 }
             }
         }
-    }
-}
-
-inline void linear(const linear_job& job, index first_panel, index last_panel) {
-    switch (job.type) {
-        case dtype::f32: linear_panels<panel_f32>(job, first_panel, last_panel); break;
-        case dtype::bf16: linear_panels<panel_bf16>(job, first_panel, last_panel); break;
-        case dtype::f16: linear_panels<panel_f16>(job, first_panel, last_panel); break;
     }
 }
