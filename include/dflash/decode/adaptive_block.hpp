@@ -83,8 +83,8 @@ public:
         if (measuring()) {
             const double seconds = round.draft_seconds + round.verify_seconds;
             times_[at(b)].add(seconds);
-            // The first block after plain rounds takes longer: the drafter catches up with them. A round that the machine
-            // disturbed much is no news of the text.
+            // The first block after plain rounds takes longer: the drafter catches up with them. A round that the
+            // machine disturbed much is no news of the text.
             spent = b == 1 ? cost(1) : (std::min)(seconds, 3 * cost(b));
         }
         const double plain = cost(1);
