@@ -131,6 +131,8 @@ TEST_CASE("edges: more than there is, less than one token, huge and tiny tempera
     CHECK(left(filtered(logits, {.top_p = 1e-30F})) == std::vector<token_id>{1});
     CHECK(left(filtered(logits, {.min_p = 1})) == std::vector<token_id>{1});
     CHECK(left(filtered({0.0F, -87.0F, -88.0F}, {.min_p = 1e-45F})) == std::vector<token_id>{0, 1});
+    // Probabilities that round to 1 are those of the likeliest; the next lower ones are not.
+    CHECK(left(filtered({0.0F, -1e-9F, -1e-6F}, {.min_p = 1})) == std::vector<token_id>{0, 1});
     CHECK(left(filtered(logits, {.temperature = 1e-45F})) == std::vector<token_id>{1});
     CHECK(filtered({1.0F, 3e38F, -3e38F}, {.temperature = 1e-30F}) == row{gone, 0.0F, gone});
     CHECK(left(filtered({-1e38F, 1e38F}, {.temperature = 3e38F})).size() == 2);

@@ -66,7 +66,7 @@ public:
                        " feature rows");
         reserve(context_length() + rows);
         if (waiting_ + rows > waiting_room) {
-            project_waiting();
+            project();
         }
         if (rows > waiting_room) {
             draft_->inject(features, *cache_);
@@ -78,13 +78,21 @@ public:
         waiting_ += rows;
     }
 
+    /// Makes K and V rows of all features that wait. Drafting does it; to do it earlier changes no result.
+    void project() {
+        if (waiting_ > 0) {
+            draft_->inject(features_.matrix(waiting_, feature_size()), *cache_);
+            waiting_ = 0;
+        }
+    }
+
     /// Guesses the block - 1 tokens after the anchor.
     void propose(const draft_request& request, draft_output<space>& out) {
         const index b = request.block;
         const index vocab = target_->vocab_size();
         reserve(context_length() + b);
         make_room(b);
-        project_waiting();
+        project();
         std::fill_n(ids_.data(), b, draft_->shape().mask_token);
         ids_[0] = request.committed.back();
         const matrix_view<float, space> embeddings = embeddings_.matrix(b, draft_->hidden_size());
@@ -117,13 +125,6 @@ private:
     static constexpr index waiting_room = 256;  // rows of features that may wait
 
     [[nodiscard]] index cached() const noexcept { return cache_ ? cache_->length() : 0; }
-
-    void project_waiting() {
-        if (waiting_ > 0) {
-            draft_->inject(features_.matrix(waiting_, feature_size()), *cache_);
-            waiting_ = 0;
-        }
-    }
 
     void make_room(index b) {
         if (b <= rows_) {

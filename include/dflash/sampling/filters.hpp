@@ -12,7 +12,7 @@
 #pragma once
 
 #include <algorithm>
-#include <cmath>
+#include <cstdint>
 #include <span>
 #include <utility>
 #include <vector>
@@ -102,14 +102,14 @@ private:
         if (!(share > 0)) {
             return -numerics::infinity;
         }
-        float score = (std::max)(numerics::log(share), numerics::exp_constants::low);
-        while (numerics::exp(score) >= share) {
-            score = std::nextafter(score, -numerics::infinity);
+        // Scores are -from_bits(b) for growing b, up to where exp is 0.
+        std::uint32_t enough = 0;
+        std::uint32_t too_low = numerics::to_bits(-numerics::exp_constants::low) + 1;
+        while (too_low - enough > 1) {
+            const std::uint32_t middle = enough + (too_low - enough) / 2;
+            (numerics::exp(-numerics::from_bits(middle)) >= share ? enough : too_low) = middle;
         }
-        while (numerics::exp(score) < share) {
-            score = std::nextafter(score, numerics::infinity);
-        }
-        return score;
+        return -numerics::from_bits(enough);
     }
 
     /// Keeps the k that come first. A heap with the last of them on top; most tokens cost one comparison.
