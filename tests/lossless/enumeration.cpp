@@ -336,7 +336,6 @@ constexpr named_flaw every_flaw[] = {
 /// Rejection sampling written out plainly, with one flaw.
 struct flawed_rejection {
     static constexpr bool lossless = true;  // it says so
-    static constexpr bool same_tokens = false;
 
     all_branches* tree = nullptr;
     flaw kind = flaw::none;
