@@ -94,7 +94,8 @@ void sampling_costs(benchmark::State& state) {
     all.push_back({"T=0.7,top_p=0.9", sampler({.temperature = 0.7F, .top_p = 0.9F}), {}});
     all.push_back({"min_p=0.05", sampler({.min_p = 0.05F}), {}});
     all.push_back({"T=0.7,top_k=50,top_p=0.9,min_p=0.05",
-                   sampler({.temperature = 0.7F, .top_k = 50, .top_p = 0.9F, .min_p = 0.05F}), {}});
+                   sampler({.temperature = 0.7F, .top_k = 50, .top_p = 0.9F, .min_p = 0.05F}),
+                   {}});
     all.push_back({"T=1,penalties",
                    [s = dflash::constrained(dflash::categorical<>{}, paid), logits](index p) {
                        benchmark::DoNotOptimize(s.pick(logits, p));
