@@ -35,7 +35,10 @@ options parse(int argc, const char* const* argv) {
     app.add_option("--folder", o.folder, "where models for peers are written")->capture_default_str();
     app.add_option("--json", o.json, "file for all numbers");
     app.add_option("--types", o.types, "f32, bf16")->delimiter(',')->capture_default_str();
-    app.add_option("--rows", o.rows, "block lengths")->delimiter(',')->capture_default_str();
+    app.add_option("--rows", o.rows, "block lengths")
+        ->transform(dflash::examples::whole_number(1, 512))
+        ->delimiter(',')
+        ->capture_default_str();
     app.add_option("--tokens", o.tokens, "tokens of a text")
         ->capture_default_str()
         ->transform(dflash::examples::whole_number(1, 4096));

@@ -31,7 +31,10 @@ options parse(int argc, const char* const* argv) {
     CLI::App app("Measures one matrix product, 2048 to 6144, with weights from memory.");
     add_common_options(app, o);
     app.add_option("--types", o.types, "f32, bf16")->delimiter(',')->capture_default_str();
-    app.add_option("--rows", o.rows, "rows of a product")->delimiter(',')->capture_default_str();
+    app.add_option("--rows", o.rows, "rows of a product")
+        ->transform(dflash::examples::whole_number(1, 512))
+        ->delimiter(',')
+        ->capture_default_str();
     app.add_option("--matrices", o.matrices, "matrices that take turns, so that weights come from memory")
         ->capture_default_str()
         ->transform(dflash::examples::whole_number(1, 1000));
@@ -126,6 +129,7 @@ void check_agreement(std::vector<product_contender>& all) {
 
 int run(const options& o) {
     memory_probe probe(o.threads);
+    neighbours others(o.patience);
     const compute_peaks peaks = measure_peaks(o.threads);
     nlohmann::ordered_json out = preamble("bench-linear", o.threads, peaks);
     out["rounds"] = o.rounds;
@@ -167,13 +171,21 @@ int run(const options& o) {
             check_agreement(all);
             for (int round = 0; round < o.rounds; ++round) {
                 std::vector<double> reads;
-                for (std::size_t i = 0; i < all.size(); ++i) {
-                    reads.push_back(probe.bytes_per_second());
-                    std::vector<double> seconds;
-                    for (int matrix = 0; matrix < o.matrices; ++matrix) {
-                        seconds.push_back(seconds_of([&] { all[i].engine->run(matrix); }));
+                std::vector<double> calls;
+                c.others.push_back(others.undisturbed([&] {
+                    reads.clear();
+                    calls.clear();
+                    for (const product_contender& p : all) {
+                        reads.push_back(probe.bytes_per_second());
+                        std::vector<double> seconds;
+                        for (int matrix = 0; matrix < o.matrices; ++matrix) {
+                            seconds.push_back(seconds_of([&] { p.engine->run(matrix); }));
+                        }
+                        calls.push_back(median(seconds));
                     }
-                    c.all[i].seconds.push_back(median(seconds));
+                }));
+                for (std::size_t i = 0; i < all.size(); ++i) {
+                    c.all[i].seconds.push_back(calls[i]);
                 }
                 c.bandwidth.push_back(median(reads));
             }

@@ -43,9 +43,13 @@ options parse(int argc, const char* const* argv) {
     add_common_options(app, o);
     app.add_option("--types", o.types, "f32, bf16")->delimiter(',')->capture_default_str();
     app.add_option("--replay-acceptance", o.lengths, "tokens that rounds commit, gone through in circles")
+        ->transform(dflash::examples::whole_number(1, 256))
         ->delimiter(',')
         ->capture_default_str();
-    app.add_option("--contexts", o.contexts, "lengths of the prompt")->delimiter(',')->capture_default_str();
+    app.add_option("--contexts", o.contexts, "lengths of the prompt")
+        ->transform(dflash::examples::whole_number(2, 32768))
+        ->delimiter(',')
+        ->capture_default_str();
     app.add_option("--block", o.block, "block length, the anchor included")
         ->capture_default_str()
         ->transform(dflash::examples::whole_number(2, 256));
@@ -181,7 +185,10 @@ bounds roofline_bounds(const work& w, index context, const dflash::decode_stats&
 class speculative_program {
 public:
     explicit speculative_program(options o)
-        : options_(std::move(o)), probe_(options_.threads), peaks_(measure_peaks(options_.threads)) {
+        : options_(std::move(o)),
+          probe_(options_.threads),
+          others_(options_.patience),
+          peaks_(measure_peaks(options_.threads)) {
         out_ = preamble("bench-speculative", options_.threads, peaks_);
         out_["rounds"] = options_.rounds;
         out_["replayed_acceptance_lengths"] = options_.lengths;
@@ -240,20 +247,29 @@ private:
         double tau = 0;
         for (int round = 0; round < options_.rounds; ++round) {
             std::vector<double> reads;
-            const auto read = [&] { reads.push_back(probe_.bytes_per_second()); };
-            read();
-            parts.all[0].seconds.push_back(pair.verify_seconds(prompt, 1));
-            read();
-            parts.all[1].seconds.push_back(pair.draft_seconds(prompt, 8));
-            read();
-            parts.all[2].seconds.push_back(pair.draft_seconds(prompt, 16));
-            read();
-            parts.all[3].seconds.push_back(pair.verify_seconds(prompt, b));
-            read();
-            const dflash::decode_stats plain = pair.run_serial(prompt);
-            read();
-            const dflash::decode_stats fast = pair.run_speculative(prompt);
-            read();
+            double seconds[4] = {};
+            dflash::decode_stats plain;
+            dflash::decode_stats fast;
+            parts.others.push_back(others_.undisturbed([&] {
+                reads.clear();
+                const auto read = [&] { reads.push_back(probe_.bytes_per_second()); };
+                read();
+                seconds[0] = pair.verify_seconds(prompt, 1);
+                read();
+                seconds[1] = pair.draft_seconds(prompt, 8);
+                read();
+                seconds[2] = pair.draft_seconds(prompt, 16);
+                read();
+                seconds[3] = pair.verify_seconds(prompt, b);
+                read();
+                plain = pair.run_serial(prompt);
+                read();
+                fast = pair.run_speculative(prompt);
+                read();
+            }));
+            for (std::size_t i = 0; i < std::size(seconds); ++i) {
+                parts.all[i].seconds.push_back(seconds[i]);
+            }
             parts.bandwidth.push_back(median(reads));
             const double serial_step = decode_seconds(plain) / static_cast<double>(plain.tokens - 1);
             const double per_token = decode_seconds(fast) / static_cast<double>(fast.tokens - 1);
@@ -296,6 +312,7 @@ private:
 
     options options_;
     memory_probe probe_;
+    neighbours others_;
     compute_peaks peaks_;
     nlohmann::ordered_json out_;
 };

@@ -34,9 +34,16 @@ options parse(int argc, const char* const* argv) {
     add_common_options(app, o);
     app.add_option("--works", o.works, "standard, qwen3-0.6b")->delimiter(',')->capture_default_str();
     app.add_option("--types", o.types, "f32, bf16 (qwen3-0.6b: bf16 only)")->delimiter(',')->capture_default_str();
-    app.add_option("--contexts", o.contexts, "cached positions")->delimiter(',')->capture_default_str();
-    app.add_option("--rows", o.rows, "rows of a step")->delimiter(',')->capture_default_str();
+    app.add_option("--contexts", o.contexts, "cached positions")
+        ->transform(dflash::examples::whole_number(0, 40000))
+        ->delimiter(',')
+        ->capture_default_str();
+    app.add_option("--rows", o.rows, "rows of a step")
+        ->transform(dflash::examples::whole_number(1, 512))
+        ->delimiter(',')
+        ->capture_default_str();
     app.add_option("--long-context", o.long_context, "one more context, 16 rows, standard work; 0: none")
+        ->transform(dflash::examples::whole_number(0, 40000))
         ->capture_default_str();
     app.add_option("--calls", o.calls, "timed calls of a contender in a round; their median counts")
         ->capture_default_str()
@@ -47,13 +54,16 @@ options parse(int argc, const char* const* argv) {
 
 /// How far logits may be apart. Contenders that round activations to bfloat16 are judged by what that costs.
 double tolerance(const contender& c) {
-    return c.bf16_dots ? 5e-2 : 5e-3;
+    return c.bf16_dots ? 5e-2 : 1e-2;
 }
 
 class steps_program {
 public:
     explicit steps_program(options o)
-        : options_(std::move(o)), probe_(options_.threads), peaks_(measure_peaks(options_.threads)) {
+        : options_(std::move(o)),
+          probe_(options_.threads),
+          others_(options_.patience),
+          peaks_(measure_peaks(options_.threads)) {
         set_peer_folder(options_.folder);
         out_ = preamble("bench-steps", options_.threads, peaks_);
         out_["rounds"] = options_.rounds;
@@ -156,29 +166,46 @@ private:
         return c;
     }
 
+    struct turn {
+        double seconds = 0;
+        double attention = -1;  // share; negative: unknown
+    };
+
+    static turn take_turn(step_engine& engine, std::span<const token_id> tokens, index logit_rows, index context,
+                          int calls) {
+        std::vector<double> seconds;
+        std::vector<double> shares;
+        for (int call = 0; call <= calls; ++call) {  // the first comes back to speed after the others
+            const double s = seconds_of([&] { engine.forward(tokens, logit_rows); });
+            engine.crop(context);
+            if (call > 0) {
+                seconds.push_back(s);
+                shares.push_back(engine.attention_seconds() / s);
+            }
+        }
+        return {median(seconds), median(shares)};
+    }
+
     /// One round of one cell: everyone's turn.
     void take_turns(cell& c, std::vector<running>& all, std::span<const token_id> tokens, index logit_rows,
                     index context, int calls) {
         std::vector<double> reads;
-        for (std::size_t i = 0; i < all.size(); ++i) {
-            reads.push_back(probe_.bytes_per_second());
-            step_engine& engine = *all[i].engine;
-            std::vector<double> seconds;
-            std::vector<double> shares;
-            for (int call = 0; call <= calls; ++call) {  // the first comes back to speed after the others
-                const double s = seconds_of([&] { engine.forward(tokens, logit_rows); });
-                engine.crop(context);
-                if (call > 0) {
-                    seconds.push_back(s);
-                    shares.push_back(engine.attention_seconds() / s);
-                }
+        std::vector<turn> turns;
+        c.others.push_back(others_.undisturbed([&] {
+            reads.clear();
+            turns.clear();
+            for (const running& r : all) {
+                reads.push_back(probe_.bytes_per_second());
+                turns.push_back(take_turn(*r.engine, tokens, logit_rows, context, calls));
             }
-            c.all[i].seconds.push_back(median(seconds));
-            if (shares.front() >= 0) {
-                c.all[i].attention.push_back(median(shares));
+            reads.push_back(probe_.bytes_per_second());
+        }));
+        for (std::size_t i = 0; i < all.size(); ++i) {
+            c.all[i].seconds.push_back(turns[i].seconds);
+            if (turns[i].attention >= 0) {
+                c.all[i].attention.push_back(turns[i].attention);
             }
         }
-        reads.push_back(probe_.bytes_per_second());
         c.bandwidth.push_back(median(reads));
     }
 
@@ -231,6 +258,7 @@ private:
 
     options options_;
     memory_probe probe_;
+    neighbours others_;
     compute_peaks peaks_;
     nlohmann::ordered_json out_;
 };

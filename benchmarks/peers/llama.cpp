@@ -2,7 +2,9 @@
 
 #if defined(DFLASH_PEER_LLAMA)
 
+#include <cstdio>
 #include <cstring>
+#include <string>
 
 #include <llama.h>
 
@@ -50,13 +52,12 @@ public:
         }
     }
 
-    [[nodiscard]] const std::vector<std::uint8_t>& bytes() const { return bytes_; }
+    [[nodiscard]] const std::string& bytes() const { return bytes_; }
 
 private:
     template <class T>
     void number(T value) {
-        const auto* from = reinterpret_cast<const std::uint8_t*>(&value);
-        bytes_.insert(bytes_.end(), from, from + sizeof value);
+        bytes_.append(reinterpret_cast<const char*>(&value), sizeof value);
     }
     void head(const target_shape& shape) {
         number(static_cast<std::int32_t>(GGML_TYPE_F16));
@@ -68,7 +69,7 @@ private:
         }
     }
 
-    std::vector<std::uint8_t> bytes_;
+    std::string bytes_;
 };
 
 class llama_engine final : public step_engine {
@@ -148,7 +149,8 @@ private:
         std::uint32_t magic = 0;
         std::memcpy(&magic, first.data(), sizeof magic);
         const saved_sequence saved(shape_, context, rows, magic);
-        if (llama_state_seq_set_data(context_.get(), saved.bytes().data(), saved.bytes().size(), 0) == 0) {
+        const auto* bytes = reinterpret_cast<const std::uint8_t*>(saved.bytes().data());
+        if (llama_state_seq_set_data(context_.get(), bytes, saved.bytes().size(), 0) == 0) {
             raise<backend_error>("llama.cpp: refuses a saved sequence of ", context, " positions");
         }
         length_ = context;

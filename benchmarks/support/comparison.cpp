@@ -44,7 +44,9 @@ std::string line_of(const std::string& name, const cell& c) {
             line += formatted(", %.2f x ours", median(ratios(m.seconds, c.all.front().seconds)));
         }
     }
-    return line + formatted(" | read %.1f GB/s", median(c.bandwidth) * 1e-9);
+    line += formatted(" | read %.1f GB/s", median(c.bandwidth) * 1e-9);
+    const double others = median(c.others);
+    return others > 0.1 ? line + formatted(" | NOT QUIET: others used %.0f %%", 100 * others) : line;
 }
 
 nlohmann::ordered_json preamble(const std::string& program, int threads, const compute_peaks& peaks) {

@@ -8,6 +8,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "support/neighbours.hpp"
 #include "support/probes.hpp"
 #include "support/standard_work.hpp"
 #include "support/statistics.hpp"
@@ -27,6 +28,7 @@ struct cell {
     nlohmann::ordered_json labels;  ///< what was done: work, type, context, rows, ...
     std::vector<measured> all;      ///< ours first
     std::vector<double> bandwidth;  ///< bytes per second of the probe, for each round
+    std::vector<double> others;     ///< share of the processors that other programs used, for each round
 
     /// The share of the roofline that a contender reaches, for each round: 1 is as fast as the machine allows.
     [[nodiscard]] std::vector<double> roofline(const measured& m) const {
@@ -44,6 +46,7 @@ struct cell {
             return nlohmann::ordered_json{{"median", s.median}, {"p10", s.p10}, {"p90", s.p90}, {"rounds", values}};
         };
         out["bandwidth"] = summary(bandwidth);
+        out["used_by_others"] = summary(others);
         for (const measured& m : all) {
             nlohmann::ordered_json one = {{"name", m.name},
                                           {"seconds", summary(m.seconds)},

@@ -16,6 +16,7 @@ struct common_options {
     std::vector<std::string> peers = {"llama.cpp", "torch"};
     std::string folder = "build/bench";
     std::string json;
+    double patience = 60;
 };
 
 /// Adds --rounds, --threads, --peers, --folder and --json.
@@ -28,6 +29,8 @@ inline void add_common_options(CLI::App& app, common_options& options) {
         ->transform(examples::whole_number(1, 1024));
     app.add_option("--peers", options.peers, "peers, or none")->delimiter(',')->capture_default_str();
     app.add_option("--folder", options.folder, "where models for peers are written")->capture_default_str();
+    app.add_option("--patience", options.patience, "seconds to wait for a quiet machine, all waits together")
+        ->capture_default_str();
     app.add_option("--json", options.json, "file for all numbers");
 }
 

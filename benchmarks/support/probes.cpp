@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <chrono>
 #include <fstream>
-#include <functional>
 #include <thread>
 
 #if defined(__AVX512BF16__)
@@ -25,12 +24,6 @@ constexpr int lanes = 4;
 #endif
 using words = std::uint32_t __attribute__((vector_size(4 * lanes)));
 using floats = float __attribute__((vector_size(4 * lanes)));
-
-double seconds_of(const std::function<void()>& work) {
-    const auto start = std::chrono::steady_clock::now();
-    work();
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
 
 }  // namespace
 
@@ -76,83 +69,86 @@ double read_all(const void* data, std::size_t bytes, int threads) {
     return static_cast<double>(total);
 }
 
-double multiply_add(int threads, double& sink) {
-    constexpr int chains = 16;
-    constexpr position steps = 100000;
-    double total = 0;
-    static_cast<void>(threads);
-#pragma omp parallel num_threads(threads) reduction(+ : total)
-    {
-        floats acc[chains];
-        floats factor = {};
-        floats term = {};
-        factor = factor + 0.999F;
-        term = term + 0.001F;
-        for (int c = 0; c < chains; ++c) {
-            acc[c] = term * static_cast<float>(c);
-        }
-        for (position i = 0; i < steps; ++i) {
+namespace {
+
+constexpr int chains = 16;
+constexpr position steps = 20000;
+constexpr int tries = 50;
+
+/// Independent multiply-adds. Returns the floating-point operations done.
+double multiply_add(double& sink) {
+    floats acc[chains];
+    floats factor = {};
+    floats term = {};
+    factor = factor + 0.999F;
+    term = term + 0.001F;
+    for (int c = 0; c < chains; ++c) {
+        acc[c] = term * static_cast<float>(c);
+    }
+    for (position i = 0; i < steps; ++i) {
 #pragma GCC unroll 16
-            for (int c = 0; c < chains; ++c) {
-                acc[c] = acc[c] * factor + term;
-            }
-        }
         for (int c = 0; c < chains; ++c) {
-            total += static_cast<double>(acc[c][0]);
+            acc[c] = acc[c] * factor + term;
         }
     }
-    sink += total;
-    return 2.0 * lanes * chains * static_cast<double>(steps) * threads;
+    for (int c = 0; c < chains; ++c) {
+        sink += static_cast<double>(acc[c][0]);
+    }
+    return 2.0 * lanes * chains * static_cast<double>(steps);
 }
 
-double bf16_dot(int threads, double& sink) {
 #if defined(__AVX512BF16__)
-    constexpr int chains = 16;
-    constexpr position steps = 100000;
-    double total = 0;
-#pragma omp parallel num_threads(threads) reduction(+ : total)
-    {
-        __m512 acc[chains];
-        const __m512 small = _mm512_set1_ps(0.001F);
-        const __m512bh factor = _mm512_cvtne2ps_pbh(small, small);
-        for (int c = 0; c < chains; ++c) {
-            acc[c] = _mm512_set1_ps(static_cast<float>(c));
-        }
-        for (position i = 0; i < steps; ++i) {
+/// The same with dot products of pairs of bfloat16 that add to float.
+double bf16_dot(double& sink) {
+    __m512 acc[chains];
+    const __m512 small = _mm512_set1_ps(0.001F);
+    const __m512bh factor = _mm512_cvtne2ps_pbh(small, small);
+    for (int c = 0; c < chains; ++c) {
+        acc[c] = _mm512_set1_ps(static_cast<float>(c));
+    }
+    for (position i = 0; i < steps; ++i) {
 #pragma GCC unroll 16
-            for (int c = 0; c < chains; ++c) {
-                acc[c] = _mm512_dpbf16_ps(acc[c], factor, factor);
-            }
-        }
         for (int c = 0; c < chains; ++c) {
-            total += static_cast<double>(_mm512_reduce_add_ps(acc[c]));
+            acc[c] = _mm512_dpbf16_ps(acc[c], factor, factor);
         }
     }
-    sink += total;
-    return 4.0 * 16 * chains * static_cast<double>(steps) * threads;
-#else
-    static_cast<void>(threads);
-    static_cast<void>(sink);
-    return 0;
-#endif
+    for (int c = 0; c < chains; ++c) {
+        sink += static_cast<double>(_mm512_reduce_add_ps(acc[c]));
+    }
+    return 4.0 * 16 * chains * static_cast<double>(steps);
 }
+#endif
+
+/// The sum of the threads' best rates.
+template <class Work>
+double peak_rate(int threads, Work work) {
+    double total = 0;
+    double kept = 0;
+    static_cast<void>(threads);
+#pragma omp parallel num_threads(threads) reduction(+ : total, kept)
+    {
+        double best = 0;
+        for (int i = 0; i < tries; ++i) {
+            const auto start = std::chrono::steady_clock::now();
+            const double flop = work(kept);
+            const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+            best = (std::max)(best, flop / seconds.count());
+        }
+        total += best;
+    }
+    volatile double sink = kept;
+    static_cast<void>(sink);
+    return total;
+}
+
+}  // namespace
 
 compute_peaks measure_peaks(int threads) {
-    const bool has_bf16 = describe_machine().avx512_bf16;
     compute_peaks peaks;
-    volatile double kept = 0;
-    double sink = 0;
-    for (int i = 0; i < 30; ++i) {
-        double flop = 0;
-        double seconds = seconds_of([&] { flop = multiply_add(threads, sink); });
-        peaks.fma = (std::max)(peaks.fma, flop / seconds);
-        if (has_bf16) {
-            seconds = seconds_of([&] { flop = bf16_dot(threads, sink); });
-            peaks.bf16_dot = (std::max)(peaks.bf16_dot, flop / seconds);
-        }
-    }
-    kept = sink;
-    static_cast<void>(kept);
+    peaks.fma = peak_rate(threads, multiply_add);
+#if defined(__AVX512BF16__)
+    peaks.bf16_dot = peak_rate(threads, bf16_dot);
+#endif
     return peaks;
 }
 
@@ -165,8 +161,10 @@ memory_probe::memory_probe(int threads) : threads_(threads), memory_(std::size_t
 
 double memory_probe::bytes_per_second() {
     const std::size_t bytes = memory_.size() * sizeof(memory_[0]);
-    const double seconds = seconds_of([&] { sink_ += read_all(memory_.data(), bytes, threads_); });
-    return static_cast<double>(bytes) / seconds;
+    const auto start = std::chrono::steady_clock::now();
+    sink_ += read_all(memory_.data(), bytes, threads_);
+    const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+    return static_cast<double>(bytes) / seconds.count();
 }
 
 machine describe_machine() {

@@ -14,19 +14,14 @@ namespace dflash::bench {
 /// Reads bytes once with all threads, and does nothing else. Returns something that depends on all of them.
 double read_all(const void* data, std::size_t bytes, int threads);
 
-/// Independent multiply-adds in registers, on all threads. Returns the floating-point operations done.
-double multiply_add(int threads, double& sink);
-
-/// The same with dot products of pairs of bfloat16 that add to float. 0: this build or machine has none.
-double bf16_dot(int threads, double& sink);
-
 /// Floating-point operations per second.
 struct compute_peaks {
     double fma = 0;       ///< multiply-adds of float
     double bf16_dot = 0;  ///< 0: none
 };
 
-/// The best of several tries of about 0.1 s together.
+/// Independent operations in registers. Every thread times itself and its best try counts, so that other programs on
+/// the machine change little.
 [[nodiscard]] compute_peaks measure_peaks(int threads);
 
 /// Measures the memory whenever it is asked to.
