@@ -4,6 +4,7 @@
 
 #include <cstdio>
 #include <cstring>
+#include <map>
 #include <string>
 
 #include <llama.h>
@@ -26,7 +27,8 @@ void say_errors_only(ggml_log_level level, const char* text, void*) {
 /// of llama.cpp; it refuses what does not fit.
 class saved_sequence {
 public:
-    saved_sequence(const target_shape& shape, index context, const cached_rows& rows, std::uint32_t magic) {
+    saved_sequence(const target_shape& shape, index context, const cached_rows& rows, std::uint32_t magic,
+                   bool transposed_values) {
         number(magic);
         number(std::int32_t{0});   // sequence
         number(std::uint32_t{1});  // streams
@@ -36,7 +38,7 @@ public:
             number(std::uint32_t{1});  // sequences of the cell
             number(std::int32_t{0});
         }
-        number(std::uint32_t{0});  // values are not transposed
+        number(std::uint32_t{transposed_values ? 1U : 0U});
         number(static_cast<std::uint32_t>(shape.layers));
         for (index l = 0; l < shape.layers; ++l) {
             head(shape);
@@ -45,6 +47,10 @@ public:
             }
         }
         for (index l = 0; l < shape.layers; ++l) {
+            if (transposed_values) {
+                columns(shape, context, l, rows);
+                continue;
+            }
             head(shape);
             for (index p = 0; p < context; ++p) {
                 row(rows.value(l, p));
@@ -63,6 +69,17 @@ private:
         number(static_cast<std::int32_t>(GGML_TYPE_F16));
         number(static_cast<std::uint64_t>(shape.kv_heads * shape.head_dim * 2));
     }
+    void columns(const target_shape& shape, index context, index layer, const cached_rows& rows) {
+        const index width = shape.kv_heads * shape.head_dim;
+        number(static_cast<std::int32_t>(GGML_TYPE_F16));
+        number(std::uint32_t{2});  // bytes of an element
+        number(static_cast<std::uint32_t>(width));
+        for (index i = 0; i < width; ++i) {
+            for (index p = 0; p < context; ++p) {
+                number(numerics::to_f16(rows.value(layer, p)[static_cast<std::size_t>(i)]).bits);
+            }
+        }
+    }
     void row(std::span<const float> values) {
         for (const float value : values) {
             number(numerics::to_f16(value).bits);
@@ -74,7 +91,7 @@ private:
 
 class llama_engine final : public step_engine {
 public:
-    llama_engine(const work& w, int threads) : shape_(w.target), threads_(threads) {
+    llama_engine(const work& w, int threads, bool fused) : shape_(w.target), threads_(threads), fused_(fused) {
         static const bool started = [] {
             llama_log_set(say_errors_only, nullptr);
             llama_backend_init();
@@ -82,10 +99,16 @@ public:
         }();
         static_cast<void>(started);
         llama_model_params params = llama_model_default_params();
-        params.load_mode = LLAMA_LOAD_MODE_NONE;  // into memory of its own, as ours
-        model_.reset(llama_model_load_from_file(gguf_of(w).path.c_str(), params));
+        params.load_mode = LLAMA_LOAD_MODE_NONE;                          // into memory of its own, as ours
+        static std::map<std::string, std::weak_ptr<llama_model>> loaded;  // both ways share the weights
+        const std::string path = gguf_of(w).path.string();
+        model_ = loaded[path].lock();
         if (model_ == nullptr) {
-            raise<backend_error>("llama.cpp: cannot load ", gguf_of(w).path.string());
+            model_.reset(llama_model_load_from_file(path.c_str(), params), closer());
+            loaded[path] = model_;
+        }
+        if (model_ == nullptr) {
+            raise<backend_error>("llama.cpp: cannot load ", path);
         }
     }
 
@@ -98,7 +121,7 @@ public:
         params.n_threads = threads_;
         params.n_threads_batch = threads_;
         params.no_perf = true;
-        params.flash_attn_type = LLAMA_FLASH_ATTN_TYPE_ENABLED;
+        params.flash_attn_type = fused_ ? LLAMA_FLASH_ATTN_TYPE_ENABLED : LLAMA_FLASH_ATTN_TYPE_DISABLED;
         context_.reset(llama_init_from_model(model_.get(), params));
         if (context_ == nullptr) {
             raise<backend_error>("llama.cpp: no context of ", context + room, " positions");
@@ -148,7 +171,7 @@ private:
         llama_state_seq_get_data(context_.get(), first.data(), first.size(), 0);
         std::uint32_t magic = 0;
         std::memcpy(&magic, first.data(), sizeof magic);
-        const saved_sequence saved(shape_, context, rows, magic);
+        const saved_sequence saved(shape_, context, rows, magic, !fused_);
         const auto* bytes = reinterpret_cast<const std::uint8_t*>(saved.bytes().data());
         if (llama_state_seq_set_data(context_.get(), bytes, saved.bytes().size(), 0) == 0) {
             raise<backend_error>("llama.cpp: refuses a saved sequence of ", context, " positions");
@@ -157,13 +180,18 @@ private:
     }
 
     struct closer {
-        void operator()(llama_model* model) const { llama_model_free(model); }
+        void operator()(llama_model* model) const {
+            if (model != nullptr) {
+                llama_model_free(model);
+            }
+        }
         void operator()(llama_context* context) const { llama_free(context); }
     };
 
     target_shape shape_;
     int threads_;
-    std::unique_ptr<llama_model, closer> model_;
+    bool fused_;
+    std::shared_ptr<llama_model> model_;
     std::unique_ptr<llama_context, closer> context_;
     index length_ = 0;
     index logit_rows_ = 0;
@@ -177,12 +205,16 @@ private:
 
 }  // namespace
 
-step_peer llama_peer() {
-    return {.why_not = {},
-            .kv_bytes = [](dtype) -> index { return 2; },
-            .make = [](const work& w, int threads) -> std::unique_ptr<step_engine> {
-                return std::make_unique<llama_engine>(w, threads);
-            }};
+std::vector<step_peer> llama_peers() {
+    const auto peer = [](const char* label, bool fused) {
+        return step_peer{.label = label,
+                         .why_not = {},
+                         .kv_bytes = [](dtype) -> index { return 2; },
+                         .make = [fused](const work& w, int threads) -> std::unique_ptr<step_engine> {
+                             return std::make_unique<llama_engine>(w, threads, fused);
+                         }};
+    };
+    return {peer("llama.cpp, fused", true), peer("llama.cpp, unfused", false)};
 }
 
 }  // namespace dflash::bench
@@ -191,10 +223,11 @@ step_peer llama_peer() {
 
 namespace dflash::bench {
 
-step_peer llama_peer() {
-    return {.why_not = "this build has none (benchmarks/peers/get_llama.sh fetches and builds it)",
-            .kv_bytes = {},
-            .make = {}};
+std::vector<step_peer> llama_peers() {
+    return {{.label = "llama.cpp",
+             .why_not = "this build has none (benchmarks/peers/get_llama.sh fetches and builds it)",
+             .kv_bytes = {},
+             .make = {}}};
 }
 
 }  // namespace dflash::bench

@@ -5,6 +5,7 @@
 
 namespace dflash::bench {
 
-[[nodiscard]] step_peer llama_peer();
+/// With its fused attention, and without: which is faster depends on the context and on the rows.
+[[nodiscard]] std::vector<step_peer> llama_peers();
 
 }  // namespace dflash::bench

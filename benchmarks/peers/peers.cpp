@@ -16,10 +16,14 @@ std::string& folder() {
 
 }  // namespace
 
-const step_peer* find_step_peer(std::string_view name) {
-    static const step_peer llama = llama_peer();
-    static const step_peer torch = torch_peer();
-    return name == "llama.cpp" ? &llama : (name == "torch" ? &torch : nullptr);
+std::vector<step_peer> find_step_peers(std::string_view name) {
+    if (name == "llama.cpp") {
+        return llama_peers();
+    }
+    if (name == "torch") {
+        return {torch_peer()};
+    }
+    return {};
 }
 
 void set_peer_folder(std::string path) {

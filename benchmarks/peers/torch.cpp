@@ -163,9 +163,13 @@ private:
 
 step_peer torch_peer() {
     if (python_with_torch().empty()) {
-        return {.why_not = "python3 cannot import torch (Debian: python3-torch)", .kv_bytes = {}, .make = {}};
+        return {.label = "torch",
+                .why_not = "python3 cannot import torch (Debian: python3-torch)",
+                .kv_bytes = {},
+                .make = {}};
     }
-    return {.why_not = {},
+    return {.label = "torch",
+            .why_not = {},
             .kv_bytes = [](dtype type) { return size_of(type); },
             .make = [](const work& w, int threads) -> std::unique_ptr<step_engine> {
                 return std::make_unique<torch_engine>(w, threads);

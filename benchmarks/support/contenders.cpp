@@ -27,16 +27,20 @@ std::vector<contender> step_contenders(dtype type, const std::vector<std::string
     std::vector<contender> out;
     out.push_back(ours("dflash", {}, false));
     for (const std::string& name : peers) {
-        const step_peer* peer = find_step_peer(name);
-        if (peer == nullptr) {
+        const std::vector<step_peer> ways = find_step_peers(name);
+        if (ways.empty()) {
             raise<config_error>("--peers: got \"", name, "\", needs llama.cpp, torch or none");
         }
-        if (peer->make == nullptr) {
-            missing.push_back(name + ": skipped, " + peer->why_not);
-            continue;
+        for (const step_peer& peer : ways) {
+            if (peer.make == nullptr) {
+                missing.push_back(peer.label + ": skipped, " + peer.why_not);
+                continue;
+            }
+            out.push_back({.name = peer.label,
+                           .kv_bytes = peer.kv_bytes(type),
+                           .bf16_dots = type == dtype::bf16,
+                           .make = peer.make});
         }
-        out.push_back(
-            {.name = name, .kv_bytes = peer->kv_bytes(type), .bf16_dots = type == dtype::bf16, .make = peer->make});
     }
     return out;
 }

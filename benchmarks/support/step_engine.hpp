@@ -39,7 +39,7 @@ struct contender {
     std::function<std::unique_ptr<step_engine>(const work&, int threads)> make;
 };
 
-/// Ours first, then the peers that this build has, in the order of `peers` (llama.cpp, torch). A line for each peer
+/// Ours first, then the peers that this build has, in the order of `peers` (see find_step_peers). A line for each peer
 /// that is not there goes to `missing`. Errors: config_error for a peer nobody knows.
 [[nodiscard]] std::vector<contender> step_contenders(dtype type, const std::vector<std::string>& peers,
                                                      std::vector<std::string>& missing);
