@@ -46,12 +46,12 @@ inline std::uint32_t round_bits(float x) noexcept {
 
 /// out[i] = bf16_operand(x[i]), widened, for i < n.
 inline void round_row(const float* x, index n, float* out) noexcept {
-    index i = 0;
-    for (; i + 4 <= n; i += 4) {
+    const index whole = n - n % 4;
+    for (index i = 0; i < whole; i += 4) {
         const detail::u32x4 rounded = detail::round_bits(detail::load_bits(x + i));
         std::memcpy(out + i, &rounded, sizeof(rounded));
     }
-    for (; i < n; ++i) {
+    for (index i = whole; i < n; ++i) {
         out[i] = numerics::from_bits(detail::round_bits(x[i]));
     }
 }
@@ -59,15 +59,15 @@ inline void round_row(const float* x, index n, float* out) noexcept {
 /// The same in words of two: bf16_operand(x[2 * i]) in the high half of out[i], of x[2 * i + 1] in the low one, which
 /// is +0 behind an odd end. Shape: out ((n + 1) / 2).
 inline void round_row(const float* x, index n, std::uint32_t* out) noexcept {
-    index i = 0;
-    for (; i + 8 <= n; i += 8) {
+    const index whole = n - n % 8;
+    for (index i = 0; i < whole; i += 8) {
         const detail::u32x4 a = detail::round_bits(detail::load_bits(x + i));
         const detail::u32x4 b = detail::round_bits(detail::load_bits(x + i + 4));
         const detail::u32x4 words =
             __builtin_shufflevector(a, b, 0, 2, 4, 6) | __builtin_shufflevector(a, b, 1, 3, 5, 7) >> 16U;
         std::memcpy(out + i / 2, &words, sizeof(words));
     }
-    for (; i < n; i += 2) {
+    for (index i = whole; i < n; i += 2) {
         out[i / 2] = detail::round_bits(x[i]) | (i + 1 < n ? detail::round_bits(x[i + 1]) >> 16U : 0U);
     }
 }
