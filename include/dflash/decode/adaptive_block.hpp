@@ -22,13 +22,13 @@ using block_costs = std::vector<double>;
 struct adaptive_options {
     block_costs costs{};       ///< recorded: used as they are; empty: measured
     double allowance = 0.015;  ///< share of plain decoding's time that may be lost in looking whether drafts pay
-    double credit = 1.5;       ///< plain rounds that may be lost before the allowance has grown
+    double credit = 1.0;       ///< plain rounds that may be lost besides, and besides one block of the longest kind
 };
 
 /// A block_policy. Every round it takes the b with the most expected tokens per second, where slot i is expected to
 /// stand as often as it did lately. Drafts that do not pay are left out (b = 1) and tried again now and then, within an
-/// allowance: counted in the costs it knows, a text never takes more than allowance + credit longer than plain
-/// decoding.
+/// allowance: counted in the costs it knows, all texts together never take longer than plain decoding by more than the
+/// allowance and one block of the longest kind, which is where it begins.
 class adaptive_block {
 public:
     /// max_block >= 1 counts the anchor. Errors: config_error (the block, a table of another length or with entries
@@ -68,6 +68,9 @@ public:
         if (measuring() && (times_[0].count() < 3 || since_plain_ >= plain_again)) {
             return 1;  // everything is judged beside a plain round
         }
+        if (!looked_ && most == max_) {
+            return max_;  // one look at a whole block tells of all slots
+        }
         const index best = best_block(most);
         if (best > 1) {
             return best;
@@ -90,6 +93,7 @@ public:
         const double plain = cost(1);
         plain_time_ += static_cast<double>(round.committed) * plain;
         lost_ += spent - static_cast<double>(round.committed) * plain;
+        looked_ = looked_ || b == max_;
         since_plain_ = b == 1 ? 0 : since_plain_ + 1;
         since_look_ = b == 1 ? since_look_ + 1 : 0;
         for (index i = 0; i < (std::min)(round.drafted, max_ - 1); ++i) {
@@ -207,7 +211,7 @@ private:
 
     /// Whether the allowance covers a round of b rows that commits one token.
     [[nodiscard]] bool affordable(index b) const {
-        const double budget = options_.credit * cost(1) + options_.allowance * plain_time_;
+        const double budget = cost(max_) - cost(1) + options_.credit * cost(1) + options_.allowance * plain_time_;
         return lost_ + (cost(b) - cost(1)) <= budget;
     }
 
@@ -218,6 +222,7 @@ private:
     std::vector<clock> times_;  // (B)
     double plain_time_ = 0;     // what plain decoding would have taken
     double lost_ = 0;           // what was taken beyond it; negative: saved
+    bool looked_ = false;       // at a block of the longest kind
     index since_plain_ = 0;
     index since_look_ = 0;
 };
