@@ -122,7 +122,7 @@ public:
     void reset() { crop(0); }
 
 private:
-    static constexpr index waiting_room = 256;  // rows of features that may wait
+    static constexpr index waiting_room = 1024;  // rows of features that may wait
 
     [[nodiscard]] index cached() const noexcept { return cache_ ? cache_->length() : 0; }
 
