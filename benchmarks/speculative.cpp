@@ -236,7 +236,7 @@ private:
         const std::vector<token_id> prompt = random_tokens(context, w.target.vocab_size, 17);
         const index b = options_.block;
         cell parts;
-        parts.labels = {{"kind", "parts"}, {"work", w.name}, {"type", name_of(w.type)}, {"context", context}};
+        parts.labels = {{"kind", "parts"}, {"work", w.name}, {"type", type_text(w.type)}, {"context", context}};
         const auto part = [&](const std::string& what, cost least) {
             parts.all.push_back({.name = what, .seconds = {}, .attention = {}, .least = least, .peak = peak});
         };
@@ -288,8 +288,8 @@ private:
             tau = fast.mean_acceptance_length();
         }
         const std::vector<double> break_even = ratios(cycle, serial);
-        std::printf("\n%s, %s weights, prompt %td, replayed mean %.2f\n", name.c_str(),
-                    std::string(name_of(w.type)).c_str(), context, tau);
+        std::printf("\n%s, %s weights, prompt %td, replayed mean %.2f\n", name.c_str(), type_text(w.type), context,
+                    tau);
         std::printf("  serial step %s ms, cycle %s ms, break-even acceptance %.2f\n", milliseconds_text(serial).c_str(),
                     milliseconds_text(cycle).c_str(), median(break_even));
         std::printf(
@@ -303,7 +303,7 @@ private:
         std::fflush(stdout);
         out_["cells"].push_back(parts.json());
         out_["runs"].push_back({{"name", name},
-                                {"type", name_of(w.type)},
+                                {"type", type_text(w.type)},
                                 {"prompt", context},
                                 {"acceptance", "replayed"},
                                 {"mean_acceptance_length", tau},

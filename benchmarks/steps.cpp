@@ -111,7 +111,7 @@ private:
         }
         made->storage.clear();  // everyone has packed its own
 
-        std::printf("\n%s, %s weights, %.0f MB a step\n", name.c_str(), type == dtype::f32 ? "f32" : "bf16",
+        std::printf("\n%s, %s weights, %.0f MB a step\n", name.c_str(), type_text(type),
                     static_cast<double>(streamed_weights(w.target) * size_of(type)) * 1e-6);
         for (const index context : options_.contexts) {
             run_context(w, rows, all, context, options_.rows);
@@ -142,7 +142,7 @@ private:
                 std::printf("  context %td: logits of %s differ by %.1e (rms, relative)%s\n", context,
                             at->who.name.c_str(), difference, agrees ? "" : ": not the same work, left out");
                 out_["agreement"].push_back({{"work", w.name},
-                                             {"type", name_of(w.type)},
+                                             {"type", type_text(w.type)},
                                              {"context", context},
                                              {"peer", at->who.name},
                                              {"difference", difference},
@@ -155,7 +155,8 @@ private:
     cell new_cell(const work& w, const char* kind, const std::vector<running>& all, index context, index rows,
                   index logit_rows) {
         cell c;
-        c.labels = {{"kind", kind}, {"work", w.name}, {"type", name_of(w.type)}, {"context", context}, {"rows", rows}};
+        c.labels = {
+            {"kind", kind}, {"work", w.name}, {"type", type_text(w.type)}, {"context", context}, {"rows", rows}};
         for (const running& r : all) {
             c.all.push_back({.name = r.who.name,
                              .seconds = {},

@@ -10,8 +10,8 @@ namespace {
 constexpr double left = 230;
 constexpr double width = 560;
 constexpr double line_height = 18;
-constexpr double least = 0.5;
-constexpr double most = 32;
+constexpr double least = 0.25;
+constexpr double most = 16;
 constexpr const char* colors[] = {"#0b6e99", "#c2571a", "#6b8e23", "#8a4fa3", "#b08d00", "#666666"};
 
 /// Where a ratio stands on the axis; what is outside stands at its end.

@@ -34,6 +34,11 @@ struct work {
     work& operator=(const work&) = delete;
 };
 
+/// "f32" or "bf16".
+[[nodiscard]] inline const char* type_text(dtype type) {
+    return type == dtype::f32 ? "f32" : "bf16";
+}
+
 /// standard: hidden 1024, 8 layers, 16 heads, 8 KV heads of 128, intermediate 3072, vocabulary 8192, untied; the draft
 /// has 2 layers, taps 1 and 5, block 16. qwen3-0.6b: the published shape (28 layers, vocabulary 151,936, tied), no
 /// draft. Errors: config_error for another name.
