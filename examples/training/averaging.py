@@ -1,0 +1,108 @@
+"""Training in several processes of one thread each, which average their weights every few steps.
+
+On a machine with few cores this is faster than one process with several threads. A run is fixed by its seed and its step
+count, not by the clock: it can be stopped at any time and taken up again from its last checkpoint.
+"""
+import json
+import os
+import time
+
+import torch
+import torch.multiprocessing as mp
+
+
+class Plan:
+    """steps: of each process. The rate rises over `warm` steps, stays, and falls to zero over the last `decay` steps."""
+
+    def __init__(self, steps, rate, warm, decay, weight_decay, workers=2, average_every=8, save_seconds=120):
+        self.steps, self.rate, self.warm, self.decay = steps, rate, warm, decay
+        self.weight_decay, self.workers = weight_decay, workers
+        self.average_every, self.save_seconds = average_every, save_seconds
+
+    def rate_at(self, step):
+        return self.rate * min(1.0, (step + 1) / self.warm, max(0.01, (self.steps - step) / max(1, self.decay)))
+
+
+def optimizer(model, plan):
+    matrices = [p for p in model.parameters() if p.dim() == 2]
+    others = [p for p in model.parameters() if p.dim() != 2]
+    return torch.optim.AdamW([dict(params=matrices, weight_decay=plan.weight_decay), dict(params=others, weight_decay=0.0)],
+                             lr=plan.rate, betas=(0.9, 0.95), foreach=True)
+
+
+def train(learner_of, plan, path):
+    """learner_of(rank) gives an object with `model` (trained in place), `loss(step)` -> (loss, {name: value}) and
+    `position()` / `seek(position)` for its stream of data. Leaves the averaged weights in `path`."""
+    if os.path.exists(path):
+        return
+    first = learner_of(0).model
+    shared = [[p.detach().clone().share_memory_() for p in first.parameters()] for _ in range(plan.workers)]
+    save = torch.zeros(1, dtype=torch.int64).share_memory_()
+    context = mp.get_context("fork")
+    barrier = context.Barrier(plan.workers)
+    workers = [context.Process(target=_work, args=(rank, learner_of, plan, path, shared, save, barrier))
+               for rank in range(plan.workers)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    if any(worker.exitcode for worker in workers):
+        raise SystemExit(f"training of {path} stopped early; run it again to go on from its last checkpoint")
+
+
+def _work(rank, learner_of, plan, path, shared, save, barrier):
+    torch.set_num_threads(1)
+    learner = learner_of(rank)
+    model = learner.model
+    adam = optimizer(model, plan)
+    step = _resume(f"{path}.rank{rank}", model, adam, learner)
+    started, first, saved, shown = time.time(), step, time.time(), {}
+    log = open(path + ".log", "a") if rank == 0 else None
+    while step < plan.steps:
+        for group in adam.param_groups:
+            group["lr"] = plan.rate_at(step)
+        loss, values = learner.loss(step)
+        adam.zero_grad(set_to_none=True)
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        adam.step()
+        step += 1
+        for name, value in values.items():
+            shown[name] = value if name not in shown else 0.98 * shown[name] + 0.02 * value
+        if step % plan.average_every and step < plan.steps:
+            continue
+        with torch.no_grad():
+            for own, place in zip(model.parameters(), shared[rank]):
+                place.copy_(own)
+            if rank == 0:
+                save[0] = int(step >= plan.steps or time.time() - saved > plan.save_seconds)
+            barrier.wait()
+            for i, own in enumerate(model.parameters()):
+                own.copy_(sum(shared[r][i] for r in range(plan.workers)) / plan.workers)
+            saving = bool(save[0])
+            barrier.wait()
+        if rank == 0 and (step % (6 * plan.average_every) == 0 or saving):
+            line = dict(step=step, of=plan.steps, seconds=round(time.time() - started), rate=round(plan.rate_at(step), 6),
+                        seconds_a_step=round((time.time() - started) / max(1, step - first), 3),
+                        **{name: round(value, 4) for name, value in shown.items()})
+            print(json.dumps(line), flush=True)
+            print(json.dumps(line), file=log, flush=True)
+        if saving:
+            saved = time.time()
+            state = dict(step=step, model=model.state_dict(), adam=adam.state_dict(), position=learner.position())
+            torch.save(state, f"{path}.rank{rank}.new")
+            barrier.wait()  # all have written before any replaces its last checkpoint
+            os.replace(f"{path}.rank{rank}.new", f"{path}.rank{rank}")
+    if rank == 0:
+        torch.save(model.state_dict(), path + ".new")
+        os.replace(path + ".new", path)
+
+
+def _resume(path, model, adam, learner):
+    if not os.path.exists(path):
+        return 0
+    state = torch.load(path)
+    model.load_state_dict(state["model"])
+    adam.load_state_dict(state["adam"])
+    learner.seek(state["position"])
+    return state["step"]
