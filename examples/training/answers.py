@@ -6,6 +6,7 @@ import os
 import torch
 import torch.multiprocessing as mp
 
+import averaging
 import problems
 from decode import cut, generate_batch
 
@@ -50,10 +51,7 @@ def write(target, tokenizer, seed, parts, size, path, workers=2):
     processes = [context.Process(target=work, args=(rank,)) for rank in range(workers)]
     for process in processes:
         process.start()
-    for process in processes:
-        process.join()
-    if any(process.exitcode for process in processes):
-        raise SystemExit("writing answers stopped early; run it again to go on")
+    averaging.finish(processes, "writing answers")
 
 
 def read(path, parts):
@@ -65,8 +63,8 @@ def read(path, parts):
 
 
 def chunks(rows, share, rest, size=128):
-    """Chunks of which the first `share` are rows in turn, and what is left comes from the chunks `rest`."""
-    own = round(share * size)
+    """Chunks of which the first `share` are rows in turn, where there are any, and what is left comes from `rest`."""
+    own = round(share * size) if rows else 0
 
     def chunk(n):
         return [rows[(n * own + i) % len(rows)] for i in range(own)] + rest(n)[:size - own]

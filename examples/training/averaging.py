@@ -6,6 +6,7 @@ count, not by the clock: it can be stopped at any time and taken up again from i
 import json
 import os
 import time
+from multiprocessing import connection
 
 import torch
 import torch.multiprocessing as mp
@@ -44,10 +45,20 @@ def train(learner_of, plan, path):
                for rank in range(plan.workers)]
     for worker in workers:
         worker.start()
+    finish(workers, f"training of {path}")
+
+
+def finish(workers, what):
+    """Waits for all; when one fails, the others are ended too, as they would wait for it."""
+    while any(worker.is_alive() for worker in workers):
+        connection.wait([worker.sentinel for worker in workers if worker.is_alive()])
+        if any(worker.exitcode for worker in workers):
+            for worker in workers:
+                worker.terminate()
     for worker in workers:
         worker.join()
     if any(worker.exitcode for worker in workers):
-        raise SystemExit(f"training of {path} stopped early; run it again to go on from its last checkpoint")
+        raise SystemExit(f"{what} stopped early; run it again to go on")
 
 
 def _work(rank, learner_of, plan, path, shared, save, barrier):

@@ -3,10 +3,14 @@ import os
 
 from averaging import Plan
 
-VOCABULARY = 1536  # at most; training stops when every word is one token
+VOCABULARY = 1536  # at most; merging stops when every word is one token
 SEED = 1
-TOKENS = 1400      # a step and process
 QUICK = os.environ.get("DFLASH_TRAINING_QUICK") == "1"  # a few steps of everything, to try the pipeline
+TOKENS = 500 if QUICK else 1400  # a step and process
+
+
+def steps(number):
+    return 4 if QUICK else number
 
 
 def config(vocab, hidden, layers, heads, kv_heads, inner, special):
@@ -27,4 +31,19 @@ def small_config(vocab, special):
     return config(vocab, 256, 6, 4, 2, 640, special)
 
 
-SMALL_PLAN = Plan(steps=24 if QUICK else 6000, rate=2.5e-3, warm=60, decay=1, weight_decay=0.1)
+# The small target keeps its rate to the end: the grown one goes on from there.
+SMALL_PLAN = Plan(steps=steps(6000), rate=2.5e-3, warm=60, decay=1, weight_decay=0.1)
+
+# Twice the width, and four layers that begin as nothing.
+ORIGIN = [0, 1, 1, 2, 2, 3, 3, 4, 4, 5]
+LARGE_PLAN = Plan(steps=steps(1200), rate=1.2e-3, warm=40, decay=800, weight_decay=0.1)
+
+ANSWER_PARTS, ANSWER_PART = (2, 4) if QUICK else (24, 640)
+OWN_SHARE = 0.75  # of the draft's text is written by the target, the rest by the generator
+
+TAPS = {1: [5], 3: [1, 5, 8], 5: [1, 3, 5, 6, 8]}  # by their number
+DRAFT_LAYERS, DRAFT_TAPS, BLOCK = 2, 3, 16
+DRAFT_PLAN = Plan(steps=steps(1500), rate=2.0e-3, warm=40, decay=900, weight_decay=0.05)
+
+ABLATIONS = [(2, 1), (2, 3), (2, 5), (1, 3), (3, 3)]  # (layers, taps)
+ABLATION_PLAN = Plan(steps=steps(300), rate=2.0e-3, warm=30, decay=200, weight_decay=0.05)

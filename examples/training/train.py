@@ -1,51 +1,145 @@
 """From nothing to a pair, stage by stage; a stage whose output is there is skipped, a stopped one goes on.
 
-usage: train.py FOLDER [STAGE]
+usage: train.py FOLDER [STAGE ...]
 """
+import json
 import os
 import sys
 
 import torch
 
+import answers
 import averaging
+import batches
+import export
+import grow
 import problems
 import settings
-from model import Target, init_weights
+from draft_learner import DraftLearner, draft_config
+from model import Draft, Target, init_weights
 from target_learner import TargetLearner
 from tokenizer import Tokenizer, train as train_tokenizer
 
 
 def stage_tokenizer(folder):
+    """The vocabulary, from generated text."""
     path = f"{folder}/tokenizer.json"
     if not os.path.exists(path):
         texts = [p.question + "\n" + p.solution for p in problems.examples(f"{settings.SEED} tokenizer", 6000)]
         Tokenizer(train_tokenizer(texts, settings.VOCABULARY)).save(path)
 
 
-def loaded_tokenizer(folder):
-    tokenizer = Tokenizer.load(f"{folder}/tokenizer.json")
-    return tokenizer, dict(end=tokenizer.end, mask=tokenizer.mask, pad=tokenizer.pad)
-
-
 def stage_small(folder):
-    tokenizer, special = loaded_tokenizer(folder)
-    config = settings.small_config(len(tokenizer), special)
+    """A small target, from random weights."""
+    tokenizer, config = loaded_tokenizer(folder)
     start = Target(config)
     init_weights(start, config["num_hidden_layers"], settings.SEED)
-    weights = start.state_dict()
-    averaging.train(lambda rank: TargetLearner(config, weights, tokenizer, f"{settings.SEED} small {rank}", settings.TOKENS),
-                    settings.SMALL_PLAN, f"{folder}/small.pt")
+    train_target(folder, "small", config, start.state_dict(), settings.SMALL_PLAN, tokenizer)
 
 
-STAGES = dict(tokenizer=stage_tokenizer, small=stage_small)
+def stage_large(folder):
+    """The target: the small one grown, and trained on."""
+    tokenizer, config = loaded_tokenizer(folder)
+    weights = grow.deepened(grow.widened(torch.load(f"{folder}/small.pt")), settings.ORIGIN)
+    train_target(folder, "large", large_config(config), weights, settings.LARGE_PLAN, tokenizer)
+
+
+def stage_check(folder):
+    """How often the target is right; quick, in bf16."""
+    tokenizer, _ = loaded_tokenizer(folder)
+    result, wrong = answers.accuracy(loaded_target(folder), tokenizer, problems.held_out_set(300))
+    print(sum(right for right, _ in result.values()), "of 300 right:", result)
+    for one, text in wrong[:8]:
+        print(f"--- {one.question}\n{text}\n--- should be {one.answer or one.solution}")
+
+
+def stage_answers(folder):
+    """The target answers the problems that the draft learns from."""
+    tokenizer, _ = loaded_tokenizer(folder)
+    answers.write(loaded_target(folder), tokenizer, settings.SEED, settings.ANSWER_PARTS, settings.ANSWER_PART,
+                  f"{folder}/answers")
+
+
+def stage_draft(folder):
+    """The draft."""
+    train_draft(folder, "draft", settings.DRAFT_LAYERS, settings.DRAFT_TAPS, settings.DRAFT_PLAN)
+
+
+def stage_export(folder):
+    """The pair in the Hugging Face layout."""
+    tokenizer, _ = loaded_tokenizer(folder)
+    save_pair(folder, "draft", settings.DRAFT_LAYERS, settings.DRAFT_TAPS, f"{folder}/pair", tokenizer)
+
+
+def stage_ablations(folder):
+    """Drafts of other depths and numbers of taps, in short runs of equal length."""
+    tokenizer, _ = loaded_tokenizer(folder)
+    for layers, taps in settings.ABLATIONS:
+        name = f"ablation_layers{layers}_taps{taps}"
+        train_draft(folder, name, layers, taps, settings.ABLATION_PLAN)
+        save_pair(folder, name, layers, taps, f"{folder}/{name}", tokenizer)
+
+
+STAGES = dict(tokenizer=stage_tokenizer, small=stage_small, large=stage_large, check=stage_check, answers=stage_answers,
+              draft=stage_draft, export=stage_export, ablations=stage_ablations)
+
+
+def loaded_tokenizer(folder):
+    """The tokenizer and the small target's config."""
+    tokenizer = Tokenizer.load(f"{folder}/tokenizer.json")
+    return tokenizer, settings.small_config(len(tokenizer), dict(end=tokenizer.end, pad=tokenizer.pad))
+
+
+def large_config(config):
+    return grow.grown_config(config, len(settings.ORIGIN))
+
+
+def loaded_target(folder):
+    """The target as it will be stored: its weights rounded to bf16."""
+    _, config = loaded_tokenizer(folder)
+    target = Target(large_config(config))
+    target.load_state_dict({name: value.bfloat16().float() for name, value in torch.load(f"{folder}/large.pt").items()})
+    return target.requires_grad_(False)
+
+
+def train_target(folder, name, config, weights, plan, tokenizer):
+    averaging.train(lambda rank: TargetLearner(config, weights, tokenizer, f"{settings.SEED} {name} {rank}", settings.TOKENS),
+                    plan, f"{folder}/{name}.pt")
+
+
+def train_draft(folder, name, layers, taps, plan):
+    tokenizer, _ = loaded_tokenizer(folder)
+    target = loaded_target(folder)
+    config = draft_config(target.config, layers, settings.TAPS[taps], settings.BLOCK, tokenizer.mask)
+    start = Draft(config)
+    init_weights(start, layers, settings.SEED)
+    start.norm.weight.data.copy_(target.norm.weight)
+    rows = answers.read(f"{folder}/answers", settings.ANSWER_PARTS)
+
+    def learner(rank):
+        seed = f"{settings.SEED} {name} {rank}"
+        chunk = answers.chunks(rows[rank::plan.workers], settings.OWN_SHARE, batches.generated(tokenizer, seed))
+        return DraftLearner(target, config, start.state_dict(), chunk, seed, settings.TOKENS)
+    averaging.train(learner, plan, f"{folder}/{name}.pt")
+
+
+def save_pair(folder, name, layers, taps, path, tokenizer):
+    target = loaded_target(folder)
+    draft = Draft(draft_config(target.config, layers, settings.TAPS[taps], settings.BLOCK, tokenizer.mask))
+    draft.load_state_dict(torch.load(f"{folder}/{name}.pt"))
+    export.save_pair(path, tokenizer, target, draft)
+    sizes = {part: sum(p.numel() for p in model.parameters()) for part, model in (("target", target), ("draft", draft))}
+    print(json.dumps(dict(pair=path, **sizes)))
 
 
 def main():
+    if len(sys.argv) < 2 or any(name not in STAGES for name in sys.argv[2:]):
+        raise SystemExit(f"usage: train.py FOLDER [STAGE ...], with stages {' '.join(STAGES)}")
     torch.set_num_threads(1)
     folder = sys.argv[1]
     os.makedirs(folder, exist_ok=True)
     for name in sys.argv[2:] or STAGES:
-        print(f"== {name}", flush=True)
+        print(f"== {name}: {STAGES[name].__doc__}", flush=True)
         STAGES[name](folder)
 
 

@@ -1,0 +1,105 @@
+"""Measures a pair on held-out problems with dflash-generate: answers, acceptance lengths, slots, equality with serial decoding.
+
+usage: evaluate.py PAIR PROGRAM [--problems N] [--block B] [--temperature T] [--activation f32|bf16] [--json FILE]
+"""
+import argparse
+import json
+import math
+import subprocess
+from concurrent.futures import ThreadPoolExecutor
+
+import problems
+
+MOST = 420  # new tokens
+
+
+def decode(program, pair, question, block, temperature, seed, activation):
+    """One problem, in blocks and one token at a time: what the program prints as JSON, with both texts compared."""
+    command = [program, "--target", f"{pair}/target", "--draft", f"{pair}/draft", "--prompt", question + "\n", "--json",
+               "--compare", "--threads", "1", "--block-size", str(block), "--temperature", str(temperature), "--seed",
+               str(seed), "--max-new-tokens", str(MOST), "--activation", activation]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode > 1:
+        raise SystemExit(done.stderr.strip())
+    return json.loads(done.stdout)
+
+
+class Count:
+    """Sums over some of the runs."""
+
+    def __init__(self):
+        self.texts = self.right = self.tokens = self.rounds = self.best_rounds = self.different = self.unended = 0
+
+    def add(self, one, run, block):
+        self.texts += 1
+        self.right += one.right(run["text"])
+        self.tokens += len(run["tokens"]) - 1  # the first comes from the prompt
+        self.rounds += len(run["acceptance_lengths"])
+        self.best_rounds += math.ceil((len(run["tokens"]) - 1) / block)
+        self.different += not run["identical"]
+        self.unended += run["finish_reason"] != "stop"
+
+    def line(self, name):
+        return (f"| {name} | {self.right} of {self.texts} | {self.tokens / self.texts:.0f} | {self.tokens / self.rounds:.2f} | "
+                f"{self.tokens / self.best_rounds:.2f} |")
+
+    def numbers(self):
+        return dict(vars(self), length=round(self.tokens / self.rounds, 3), ceiling=round(self.tokens / self.best_rounds, 3))
+
+
+def slots(runs, block):
+    """For each slot 1 .. block - 1: of all whole blocks the share where the draft stood up to it, and of those where it stood
+    up to the slot before, the share where it stood there too. The last block of a text is left out: its end cuts it."""
+    lengths = [length for run in runs
+               for length, size in list(zip(run["acceptance_lengths"], run["block_lengths"]))[:-1] if size == block]
+    reached = [sum(length > slot for length in lengths) for slot in range(block)]
+    return [(reached[k] / max(1, reached[0]), reached[k] / max(1, reached[k - 1])) for k in range(1, block)]
+
+
+def measure(program, pair, asked, block, temperature=0.0, activation="f32", together=2):
+    with ThreadPoolExecutor(together) as pool:
+        return list(pool.map(lambda i: decode(program, pair, asked[i].question, block, temperature, i, activation),
+                             range(len(asked))))
+
+
+def summary(asked, runs, block):
+    counts = {"all": Count(), "known wording": Count(), "held-out wording": Count()}
+    counts.update((kind, Count()) for kind in problems.KINDS)
+    for one, run in zip(asked, runs):
+        for name in ("all", one.kind, "held-out wording" if one.new_wording else "known wording"):
+            counts[name].add(one, run, block)
+    return {name: count for name, count in counts.items() if count.texts}
+
+
+def report(asked, runs, block):
+    counts = summary(asked, runs, block)
+    lines = ["| problems | right | tokens | tokens a round | ceiling |", "|---|---|---|---|---|"]
+    lines += [count.line(name) for name, count in counts.items()]
+    lines += ["", "| slot | stood up to here, % | stood, if the one before did, % |", "|---|---|---|"]
+    lines += [f"| {k} | {100 * whole:.1f} | {100 * given:.1f} |" for k, (whole, given) in enumerate(slots(runs, block), 1)]
+    whole = counts["all"]
+    lines += ["", f"{whole.texts - whole.different} of {whole.texts} outputs equal serial decoding; {whole.unended} did not end."]
+    return "\n".join(lines)
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("pair")
+    parser.add_argument("program")
+    parser.add_argument("--problems", type=int, default=300)
+    parser.add_argument("--block", type=int, default=16)
+    parser.add_argument("--temperature", type=float, default=0.0)
+    parser.add_argument("--activation", default="f32")
+    parser.add_argument("--json")
+    args = parser.parse_args()
+    asked = problems.held_out_set(args.problems)
+    runs = measure(args.program, args.pair, asked, args.block, args.temperature, args.activation)
+    print(f"Block {args.block}, temperature {args.temperature}, {args.activation}:\n")
+    print(report(asked, runs, args.block))
+    if args.json:
+        with open(args.json, "w") as f:
+            json.dump({name: count.numbers() for name, count in summary(asked, runs, args.block).items()}, f, indent=1)
+
+
+if __name__ == "__main__":
+    main()
