@@ -105,6 +105,7 @@ def _work(rank, learner_of, plan, path, shared, save, barrier):
             barrier.wait()  # all have written before any replaces its last checkpoint
             os.replace(f"{path}.rank{rank}.new", f"{path}.rank{rank}")
     if rank == 0:
+        log.close()
         torch.save(model.state_dict(), path + ".new")
         os.replace(path + ".new", path)
 

@@ -7,6 +7,8 @@ VOCABULARY = 1536  # at most; merging stops when every word is one token
 SEED = 1
 QUICK = os.environ.get("DFLASH_TRAINING_QUICK") == "1"  # a few steps of everything, to try the pipeline
 TOKENS = 500 if QUICK else 1400  # a step and process
+NAME = "problems-and-records"
+MEASURED = 15 if QUICK else 300  # held-out problems
 
 
 def steps(number):

@@ -1,7 +1,8 @@
 """From nothing to a pair, stage by stage; a stage whose output is there is skipped, a stopped one goes on.
 
-usage: train.py FOLDER [STAGE ...]
+usage: train.py FOLDER [--program PATH] [STAGE ...], PATH: dflash-generate, which measures the pair
 """
+import argparse
 import json
 import os
 import sys
@@ -11,6 +12,8 @@ import torch
 import answers
 import averaging
 import batches
+import card
+import evaluate
 import export
 import grow
 import problems
@@ -71,6 +74,23 @@ def stage_export(folder):
     save_pair(folder, "draft", settings.DRAFT_LAYERS, settings.DRAFT_TAPS, f"{folder}/pair", tokenizer)
 
 
+def stage_measure(folder):
+    """The pair on held-out problems, by dflash-generate; the model card."""
+    asked = problems.held_out_set(settings.MEASURED)
+    sections = []
+    for temperature in (0.0, 1.0):
+        runs = evaluate.measure(PROGRAM, f"{folder}/pair", asked, settings.BLOCK, temperature)
+        sections.append(f"Block {settings.BLOCK}, temperature {temperature:g}:\n\n" +
+                        evaluate.report(asked, runs, settings.BLOCK))
+    lines = ["| block | tokens a round, temperature 0 | ceiling |", "|---|---|---|"]
+    for block in (4, 8, 12):
+        counts = evaluate.summary(asked, evaluate.measure(PROGRAM, f"{folder}/pair", asked, block), block)["all"].numbers()
+        lines.append(f"| {block} | {counts['length']:.2f} | {counts['ceiling']:.2f} |")
+    sections.append("\n".join(lines))
+    print("\n\n".join(sections))
+    card.write(folder, f"{folder}/pair", settings.NAME, settings.MEASURED, sections)
+
+
 def stage_ablations(folder):
     """Drafts of other depths and numbers of taps, in short runs of equal length."""
     tokenizer, _ = loaded_tokenizer(folder)
@@ -78,10 +98,18 @@ def stage_ablations(folder):
         name = f"ablation_layers{layers}_taps{taps}"
         train_draft(folder, name, layers, taps, settings.ABLATION_PLAN)
         save_pair(folder, name, layers, taps, f"{folder}/{name}", tokenizer)
+        asked = problems.held_out_set(settings.MEASURED // 4)
+        row = [f"{layers} layers, {taps} taps"]
+        for block in (4, 8, 16):
+            runs = evaluate.measure(PROGRAM, f"{folder}/{name}", asked, block)
+            row.append(f"{evaluate.summary(asked, runs, block)['all'].numbers()['length']:.2f}")
+        print("| " + " | ".join(row) + " |", flush=True)
 
 
 STAGES = dict(tokenizer=stage_tokenizer, small=stage_small, large=stage_large, check=stage_check, answers=stage_answers,
-              draft=stage_draft, export=stage_export, ablations=stage_ablations)
+              draft=stage_draft, export=stage_export, measure=stage_measure, ablations=stage_ablations)
+
+PROGRAM = "build/release/bin/dflash-generate"
 
 
 def loaded_tokenizer(folder):
@@ -133,14 +161,21 @@ def save_pair(folder, name, layers, taps, path, tokenizer):
 
 
 def main():
-    if len(sys.argv) < 2 or any(name not in STAGES for name in sys.argv[2:]):
-        raise SystemExit(f"usage: train.py FOLDER [STAGE ...], with stages {' '.join(STAGES)}")
+    global PROGRAM
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("folder")
+    parser.add_argument("--program", default=PROGRAM, help="dflash-generate, which measures the pair")
+    parser.add_argument("stages", nargs="*", metavar="STAGE", help="all, in this order: " + " ".join(STAGES))
+    args = parser.parse_args()
+    for name in args.stages:
+        if name not in STAGES:
+            parser.error(f"no stage {name!r}: there are {' '.join(STAGES)}")
+    PROGRAM = args.program
     torch.set_num_threads(1)
-    folder = sys.argv[1]
-    os.makedirs(folder, exist_ok=True)
-    for name in sys.argv[2:] or STAGES:
+    os.makedirs(args.folder, exist_ok=True)
+    for name in args.stages or STAGES:
         print(f"== {name}: {STAGES[name].__doc__}", flush=True)
-        STAGES[name](folder)
+        STAGES[name](args.folder)
 
 
 if __name__ == "__main__":

@@ -1,62 +1,70 @@
-"""Models, growth, export and decoding on tiny sizes. Needs torch and numpy."""
+"""Models, growth, export, decoding and training on tiny sizes. Skipped where torch or numpy is missing."""
+import contextlib
 import copy
+import io
+import os
+import sys
 import tempfile
 import unittest
 
 try:
+    import numpy  # noqa: F401
     import torch
-except ImportError:
-    torch = None
+except ImportError as missing:
+    print(f"skipped: {missing} (Debian: python3-torch, python3-numpy)")
+    sys.exit(77)
 
-if torch:
-    import averaging
-    import batches
-    import decode
-    import draft_learner
-    import export
-    import grow
-    import settings
-    import tokenizer as bpe
-    from model import Draft, Target, init_weights
+import averaging
+import batches
+import decode
+import draft_learner
+import evaluate
+import export
+import grow
+import problems
+import settings
+import tokenizer as bpe
+from model import Draft, Target, init_weights
 
-    SPECIAL = dict(end=0, mask=1, pad=2)
+torch.set_num_threads(1)  # processes are forked: a pool of threads would not survive that
 
-    def tiny_target(seed=1, layers=3, scale=8.0):
-        config = settings.config(40, 32, layers, 2, 1, 48, SPECIAL)
-        target = Target({**config, "head_dim": 16})
-        init_weights(target, layers, seed)
-        target.embed_tokens.weight.data *= scale
-        for name, p in target.named_parameters():
-            if p.dim() == 1:  # norms of all ones would hide mistakes
-                p.data.uniform_(0.5, 1.5, generator=torch.Generator().manual_seed(len(name)))
-        return target.double().requires_grad_(False)
+SPECIAL = dict(end=0, mask=1, pad=2)
 
-    def tiny_draft(target, layers=2, taps=(0, 2), seed=2):
-        config = draft_learner.draft_config(target.config, layers, taps, 8, SPECIAL["mask"])
-        draft = Draft(config)
-        init_weights(draft, layers, seed)
-        return draft.double().requires_grad_(False)
+def tiny_target(seed=1, layers=3, scale=8.0):
+    config = settings.config(40, 32, layers, 2, 1, 48, SPECIAL)
+    target = Target({**config, "head_dim": 16})
+    init_weights(target, layers, seed)
+    target.embed_tokens.weight.data *= scale
+    for name, p in target.named_parameters():
+        if p.dim() == 1:  # norms of all ones would hide mistakes
+            p.data.uniform_(0.5, 1.5, generator=torch.Generator().manual_seed(len(name)))
+    return target.double().requires_grad_(False)
 
-    class RunningSum:
-        """A learner with one matrix that is pulled towards a number which its stream gives."""
+def tiny_draft(target, layers=2, taps=(0, 2), seed=2):
+    config = draft_learner.draft_config(target.config, layers, taps, 8, SPECIAL["mask"])
+    draft = Draft(config)
+    init_weights(draft, layers, seed)
+    return draft.double().requires_grad_(False)
 
-        def __init__(self):
-            self.model = torch.nn.Linear(2, 2, bias=False)
-            self.model.weight.data.zero_()
-            self.at = 0
+class RunningSum:
+    """A learner with one matrix that is pulled towards a number which its stream gives."""
 
-        def position(self):
-            return self.at
+    def __init__(self):
+        self.model = torch.nn.Linear(2, 2, bias=False)
+        self.model.weight.data.zero_()
+        self.at = 0
 
-        def seek(self, at):
-            self.at = at
+    def position(self):
+        return self.at
 
-        def loss(self, step):
-            self.at += 1
-            return (self.model.weight - self.at % 3).square().mean(), dict(at=float(self.at))
+    def seek(self, at):
+        self.at = at
+
+    def loss(self, step):
+        self.at += 1
+        return (self.model.weight - self.at % 3).square().mean(), dict(at=float(self.at))
 
 
-@unittest.skipUnless(torch, "torch is missing")
 class Growth(unittest.TestCase):
     def setUp(self):
         torch.manual_seed(0)
@@ -91,7 +99,6 @@ class Growth(unittest.TestCase):
         self.assertEqual(deep.layers[2].self_attn.o_proj.weight.abs().sum(), 0)
 
 
-@unittest.skipUnless(torch, "torch is missing")
 class Blocks(unittest.TestCase):
     def setUp(self):
         torch.manual_seed(0)
@@ -145,7 +152,6 @@ class Blocks(unittest.TestCase):
         self.assertAlmostEqual(float(weights[7]), 2.718281828 ** -1, places=5)
 
 
-@unittest.skipUnless(torch, "torch is missing")
 class Decoding(unittest.TestCase):
     def setUp(self):
         self.target = tiny_target()
@@ -180,7 +186,6 @@ class Decoding(unittest.TestCase):
         self.assertFalse(torch.equal(decode.gumbel(1, 2, 5), decode.gumbel(1, 3, 5)))
 
 
-@unittest.skipUnless(torch, "torch is missing")
 class Files(unittest.TestCase):
     def test_a_pair_comes_back_as_it_was_written(self):
         target, draft = tiny_target().float(), None
@@ -199,13 +204,11 @@ class Files(unittest.TestCase):
     def test_training_goes_on_where_it_stopped(self):
         def run(folder, stops):
             for steps in stops:
+                if os.path.exists(f"{folder}/a"):  # as if it had been stopped: the checkpoints stay, the result goes
+                    os.remove(f"{folder}/a")
                 plan = averaging.Plan(steps, 0.1, 1, 1, 0.0, workers=2, average_every=2, save_seconds=0)
                 plan.rate_at = lambda step: 0.1
-                if steps != stops[-1]:  # as if stopped: the checkpoints stay, the result is not written
-                    averaging.train(lambda rank: RunningSum(), plan, f"{folder}/a")
-                    import os
-                    os.remove(f"{folder}/a")
-                else:
+                with open(os.devnull, "w") as quiet, contextlib.redirect_stdout(quiet):
                     averaging.train(lambda rank: RunningSum(), plan, f"{folder}/a")
             return torch.load(f"{folder}/a")["weight"]
         with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as other:
@@ -220,6 +223,35 @@ class Files(unittest.TestCase):
         again = batches.Stream(chunk, 12, "s")
         again.seek(place)
         self.assertTrue(torch.equal(next(again)[0], wanted))
+
+    def test_a_failing_process_ends_the_others(self):
+        class Failing(RunningSum):
+            def __init__(self, rank):
+                super().__init__()
+                self.rank = rank
+
+            def loss(self, step):
+                if self.rank == 1:
+                    os._exit(3)
+                return super().loss(step)
+        with tempfile.TemporaryDirectory() as folder:
+            with self.assertRaises(SystemExit), contextlib.redirect_stdout(io.StringIO()):
+                averaging.train(Failing, averaging.Plan(10, 0.1, 1, 1, 0.0), f"{folder}/a")
+            self.assertFalse(os.path.exists(f"{folder}/a"))
+
+
+class Evaluation(unittest.TestCase):
+    def test_counts_and_slots(self):
+        asked = problems.held_out_set(2)
+        runs = [dict(text=asked[0].solution, tokens=[0] * 10, acceptance_lengths=[4, 1, 4], block_lengths=[4, 4, 4],
+                     identical=True, finish_reason="stop"),
+                dict(text="no", tokens=[0] * 7, acceptance_lengths=[2, 3, 1], block_lengths=[4, 4, 4],
+                     identical=True, finish_reason="stop")]
+        whole = evaluate.summary(asked, runs, 4)["all"].numbers()
+        self.assertEqual((whole["texts"], whole["right"], whole["tokens"], whole["rounds"]), (2, 1, 15, 6))
+        self.assertEqual((whole["length"], whole["ceiling"]), (2.5, 3.0))  # 9 and 6 tokens need 3 and 2 rounds of 4
+        # Whole blocks before the last: 4, 1, 2, 3.
+        self.assertEqual(evaluate.slots(runs, 4), [(0.75, 0.75), (0.5, 2 / 3), (0.25, 0.5)])
 
 
 if __name__ == "__main__":
