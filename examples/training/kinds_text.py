@@ -170,7 +170,30 @@ SORTING_PHRASINGS = [
     ("up", "Put the numbers {said} in order."), ("down", "From the largest, sort {said}."),
 ]
 
+def stock(rng):
+    """Things and their numbers, copied into another form: nothing to reckon, but nothing to guess either."""
+    things = [(rng.randint(2, 99), item) for item in rng.sample(words.ITEMS, rng.randint(4, 9))]
+    said = ", ".join(f"{n} {item}" for n, item in things)
+
+    def solve(layout):
+        if layout == "table":
+            out = ["| item | count |", "| --- | --- |"] + [f"| {item} | {n} |" for n, item in things]
+        elif layout == "list":
+            out = [f"{i}. {item}: {n}" for i, (n, item) in enumerate(things, 1)]
+        else:
+            out = [f"There are {n} {item}." for n, item in things]
+        return out + [f"The last is {things[-1][1]}."], None
+    return tuple(things), dict(said=said), solve
+
+
+STOCK_PHRASINGS = [
+    ("table", "Make a table of item and count: {said}."), ("table", "Show {said} in a table."), ("table", "Write {said} as a table."),
+    ("list", "Make a list of {said}."), ("list", "List the count of each: {said}."), ("list", "Write {said} as a list."),
+    ("lines", "Write {said}, one on each line."), ("lines", "One on each line, show {said}."),
+    ("table", "In a table, show {said}."), ("list", "Show {said} as a list."),
+]
+
 KINDS = {
-    "JSON": (record, RECORD_PHRASINGS), "program": (program, PROGRAM_PHRASINGS), "people table": (people_table, PEOPLE_PHRASINGS),
+    "stock": (stock, STOCK_PHRASINGS), "JSON": (record, RECORD_PHRASINGS), "program": (program, PROGRAM_PHRASINGS), "people table": (people_table, PEOPLE_PHRASINGS),
     "unit table": (unit_table, UNIT_TABLE_PHRASINGS), "sorting": (sorting, SORTING_PHRASINGS),
 }

@@ -7,6 +7,9 @@ import kinds_numbers
 import kinds_text
 
 KINDS = {**kinds_numbers.KINDS, **kinds_text.KINDS}
+# How often each kind comes in training; copying in order is learned late, so texts that need it come more often.
+SHARES = {**dict.fromkeys(KINDS, 1.0), "stock": 2.0, "people table": 2.0, "story": 2.0, "JSON": 1.5, "program": 1.5,
+          "sorting": 1.5}
 HELD_OUT_PHRASINGS = 2  # the last ones of every kind
 HELD_OUT_SHARE = 16     # one in so many sets of numbers is held out
 
@@ -30,7 +33,7 @@ def held_out(kind, numbers):
 
 def problem(rng, kind=None, held=False, new_wording=False):
     """One problem. held: with numbers that training never sees; new_wording: with a phrasing that it never sees."""
-    kind = kind or rng.choice(list(KINDS))
+    kind = kind or rng.choices(list(SHARES), list(SHARES.values()))[0]
     make, phrasings = KINDS[kind]
     while True:
         numbers, fields, solve = make(rng)
