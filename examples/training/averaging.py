@@ -13,22 +13,28 @@ import torch.multiprocessing as mp
 
 
 class Plan:
-    """steps: of each process. The rate rises over `warm` steps, stays, and falls to zero over the last `decay` steps."""
+    """steps: of each process. The rate rises over `warm` steps, stays, and falls over the last `decay` steps to the share
+    `last` of itself."""
 
-    def __init__(self, steps, rate, warm, decay, weight_decay, workers=2, average_every=8, save_seconds=120):
-        self.steps, self.rate, self.warm, self.decay = steps, rate, warm, decay
+    def __init__(self, steps, rate, warm, decay, weight_decay, last=0.01, workers=2, average_every=8, save_seconds=120):
+        self.steps, self.rate, self.warm, self.decay, self.last = steps, rate, warm, decay, last
         self.weight_decay, self.workers = weight_decay, workers
         self.average_every, self.save_seconds = average_every, save_seconds
 
     def rate_at(self, step):
-        return self.rate * min(1.0, (step + 1) / self.warm, max(0.01, (self.steps - step) / max(1, self.decay)))
+        fall = min(1.0, (self.steps - step) / self.decay)
+        return self.rate * min((step + 1) / self.warm, self.last + (1 - self.last) * fall)
 
 
 def optimizer(model, plan):
-    matrices = [p for p in model.parameters() if p.dim() == 2]
-    others = [p for p in model.parameters() if p.dim() != 2]
-    return torch.optim.AdamW([dict(params=matrices, weight_decay=plan.weight_decay), dict(params=others, weight_decay=0.0)],
-                             lr=plan.rate, betas=(0.9, 0.95), foreach=True)
+    """AdamW; what tells rare words apart in the embedding must not decay between their visits, and norms do not decay."""
+    named = list(model.named_parameters())
+    tables = [p for name, p in named if "embed" in name]
+    matrices = [p for name, p in named if "embed" not in name and p.dim() == 2]
+    others = [p for name, p in named if "embed" not in name and p.dim() != 2]
+    groups = [dict(params=tables, weight_decay=0.0), dict(params=matrices, weight_decay=plan.weight_decay),
+              dict(params=others, weight_decay=0.0)]
+    return torch.optim.AdamW([group for group in groups if group["params"]], lr=plan.rate, betas=(0.9, 0.95), foreach=True)
 
 
 def train(learner_of, plan, path):

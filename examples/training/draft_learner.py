@@ -38,7 +38,7 @@ def block_labels(ids, lengths, anchors, block):
 
 
 class DraftLearner:
-    def __init__(self, target, config, weights, chunk, seed, tokens, rows=176):
+    def __init__(self, target, config, weights, chunk, seed, tokens, rows=256):
         """chunk: see batches.Stream. rows: block rows a text."""
         self.model = Draft(config)
         self.model.load_state_dict(weights)

@@ -114,7 +114,7 @@ def init_weights(model, layers, seed):
     generator = torch.Generator().manual_seed(seed)
     for name, p in model.named_parameters():
         if p.dim() == 2:
-            std = 0.02 if "embed" in name else 0.7 * p.shape[1] ** -0.5
+            std = 0.06 if "embed" in name else 0.7 * p.shape[1] ** -0.5
             if "o_proj" in name or "down_proj" in name:
                 std /= (2 * layers) ** 0.5
             p.data.normal_(0, std, generator=generator)

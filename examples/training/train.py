@@ -166,7 +166,7 @@ def main():
     parser.add_argument("folder")
     parser.add_argument("--program", default=PROGRAM, help="dflash-generate, which measures the pair")
     parser.add_argument("stages", nargs="*", metavar="STAGE", help="all, in this order: " + " ".join(STAGES))
-    args = parser.parse_args()
+    args = parser.parse_intermixed_args()
     for name in args.stages:
         if name not in STAGES:
             parser.error(f"no stage {name!r}: there are {' '.join(STAGES)}")
