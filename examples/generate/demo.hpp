@@ -1,4 +1,4 @@
-// The demo: two texts that are easier to draft, with their answers checked, and one text that is hard to draft.
+// The demo: two problems that are easier to draft, with their answers checked, and one text that is hard to draft.
 #pragma once
 
 #include <algorithm>
@@ -46,8 +46,8 @@ public:
 
     /// 1 if outputs or answers are not what they must be.
     int run() {
-        heading("problems-and-records: a model of 28 million parameters that solves problems step by step");
-        open("problems-and-records");
+        heading("worked-problems: a model of 3 million parameters that solves problems step by step");
+        open("worked-problems");
         choose_threads(demo_problems[0].question);
         legend();
         bool right = solve(demo_problems[0], true);

@@ -57,7 +57,8 @@ def train(learner_of, plan, path):
 def finish(workers, what):
     """Waits for all; when one fails, the others are ended too, as they would wait for it."""
     while any(worker.is_alive() for worker in workers):
-        connection.wait([worker.sentinel for worker in workers if worker.is_alive()])
+        # Looked at again each second: a process may end between the two looks at who is alive.
+        connection.wait([worker.sentinel for worker in workers if worker.is_alive()], timeout=1)
         if any(worker.exitcode for worker in workers):
             for worker in workers:
                 worker.terminate()

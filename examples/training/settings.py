@@ -34,18 +34,18 @@ def small_config(vocab, special):
 
 
 # The grown target starts with the rate that the small one ends with.
-SMALL_PLAN = Plan(steps=steps(6900), rate=2.5e-3, warm=60, decay=900, last=0.32, weight_decay=0.1)
+SMALL_PLAN = Plan(steps=steps(9000), rate=2.5e-3, warm=60, decay=1500, last=0.32, weight_decay=0.1)
 
 # Twice the width, and four layers that begin as nothing.
 ORIGIN = [0, 1, 1, 2, 2, 3, 3, 4, 4, 5]
-LARGE_PLAN = Plan(steps=steps(700), rate=8e-4, warm=10, decay=690, weight_decay=0.1)
+LARGE_PLAN = Plan(steps=steps(3000), rate=8e-4, warm=10, decay=2900, weight_decay=0.1)
 
-ANSWER_PARTS, ANSWER_PART = (2, 40) if QUICK else (2, 700)  # many at once: texts of one prompt length go together
-OWN_SHARE = 0.3  # of the draft's text is written by the target, the rest by the generator
+ANSWER_PARTS, ANSWER_PART = (2, 40) if QUICK else (6, 2000)  # many at once: texts of one prompt length go together
+OWN_SHARE = 0.6  # of the draft's text is written by the target, the rest by the generator
 
 TAPS = {1: [5], 3: [1, 5, 8], 5: [1, 3, 5, 6, 8]}  # by their number
 DRAFT_LAYERS, DRAFT_TAPS, BLOCK = 2, 3, 16
-DRAFT_PLAN = Plan(steps=steps(360), rate=2.0e-3, warm=30, decay=240, weight_decay=0.05)
+DRAFT_PLAN = Plan(steps=steps(3000), rate=2.0e-3, warm=40, decay=1800, weight_decay=0.05)
 
 ABLATIONS = [(2, 1), (2, 3), (2, 5), (1, 3), (3, 3)]  # (layers, taps)
-ABLATION_PLAN = Plan(steps=steps(200), rate=2.0e-3, warm=30, decay=150, weight_decay=0.05)
+ABLATION_PLAN = Plan(steps=steps(300), rate=2.0e-3, warm=30, decay=200, weight_decay=0.05)
