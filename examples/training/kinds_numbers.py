@@ -25,6 +25,9 @@ def add(rng):
 
 
 ADD_PHRASINGS = [
+    ("columns", "Please calculate {a} + {b}."), ("table", "In a table, add {a} and {b}."),
+    ("table", "Find {a} + {b} in a table of columns."), ("columns", "Please add {a} and {b}."),
+    ("check", "Find the sum of {a} and {b} and check it."),
     ("columns", "What is {a} + {b}?"), ("columns", "Calculate {a} + {b} column by column."),
     ("columns", "Find the sum of {a} and {b}."), ("columns", "Add {a} and {b}, please."),
     ("table", "Add {a} and {b} in a table."), ("table", "Show {a} + {b} as a table of columns."),
@@ -46,6 +49,9 @@ def subtract(rng):
 
 
 SUBTRACT_PHRASINGS = [
+    ("columns", "Please calculate {a} - {b}."), ("table", "In a table, subtract {b} from {a}."),
+    ("table", "Find {a} - {b} in a table of columns."), ("columns", "Please subtract {b} from {a}."),
+    ("check", "Find the difference of {a} and {b} and check it."),
     ("columns", "What is {a} - {b}?"), ("columns", "Calculate {a} - {b} column by column."),
     ("columns", "Find the difference of {a} and {b}."), ("columns", "Subtract {b} from {a}, please."),
     ("table", "Subtract {b} from {a} in a table."), ("table", "Show {a} - {b} as a table of columns."),
@@ -67,6 +73,9 @@ def multiply(rng):
 
 
 MULTIPLY_PHRASINGS = [
+    ("columns", "Please calculate {a} * {k}."), ("table", "In a table, multiply {a} by {k}."),
+    ("table", "Find {a} * {k} in a table of digits."), ("columns", "Please multiply {a} by {k}."),
+    ("check", "Find the product of {a} and {k} and check it."),
     ("columns", "What is {a} * {k}?"), ("columns", "Calculate {a} * {k} digit by digit."),
     ("columns", "Find the product of {a} and {k}."), ("columns", "Multiply {a} by {k}, please."),
     ("table", "Multiply {a} by {k} in a table."), ("table", "Show {a} * {k} as a table of digits."),
@@ -99,6 +108,9 @@ def long_multiply(rng):
 
 
 LONG_MULTIPLY_PHRASINGS = [
+    ("columns", "Calculate {a} * {b} with all the steps."), ("columns", "Find {a} times {b} in full."),
+    ("short", "Find {a} * {b}, split by place."), ("short", "Please find {a} * {b}, split by place."),
+    ("columns", "Please work out {a} * {b} in full."),
     ("columns", "Work out {a} * {b} in full."), ("columns", "Use long multiplication for {a} * {b}."),
     ("columns", "Multiply {a} by {b} with all the steps."), ("columns", "What is {a} times {b}? Show all the steps."),
     ("short", "Work out {a} * {b}."), ("short", "What is {a} times {b}?"), ("short", "Multiply {a} and {b}, split by place."),
@@ -127,6 +139,8 @@ def division(rng):
 
 
 DIVISION_PHRASINGS = [
+    ("columns", "Please divide {a} by {k}."), ("columns", "Calculate {a} / {k} digit by digit."),
+    ("check", "Please divide {a} by {k} and check it."), ("short", "In one line, find {a} / {k}."),
     ("columns", "What is {a} / {k}?"), ("columns", "Divide {a} by {k}."), ("columns", "Share {a} into {k} equal parts."),
     ("columns", "How many times does {k} go into {a}?"), ("check", "Divide {a} by {k} and check the result."),
     ("check", "What is {a} / {k}? Check it."), ("short", "In one line, divide {a} by {k}."), ("short", "Briefly, what is {a} / {k}?"),
@@ -153,6 +167,8 @@ def equation(rng):
 
 
 EQUATION_PHRASINGS = [
+    ("columns", "Please find x if {e}."), ("check", "Please solve {e} and check it."),
+    ("check", "Find the x with {e} and check it."), ("columns", "Calculate x if {e}."),
     ("columns", "Solve {e}."), ("columns", "Find x if {e}."), ("columns", "What is x when {e}?"),
     ("columns", "For which x is {e}?"), ("check", "Solve {e} and check the result."), ("check", "Find x if {e}. Check it."),
     ("check", "Solve and check {e}."), ("columns", "Which number x gives {e}?"),
@@ -173,6 +189,10 @@ def units(rng):
 
 
 UNITS_PHRASINGS = [
+    ("short", "Please write {n} {big} and {e} {small} in {small}."),
+    ("columns", "Please change {n} {big} and {e} {small} to {small} with all the steps."),
+    ("short", "Please change {n} {big} {e} {small} to {small}."),
+    ("columns", "Convert {n} {big} {e} {small} into {small} with all the steps."),
     ("short", "How many {small} are {n} {big} and {e} {small}?"), ("short", "Convert {n} {big} and {e} {small} to {small}."),
     ("short", "Write {n} {big} and {e} {small} in {small}."), ("columns", "Convert {n} {big} and {e} {small} to {small} column by column."),
     ("columns", "With all the steps, how many {small} are {n} {big} and {e} {small}?"), ("short", "Change {n} {big} {e} {small} into {small}."),
@@ -207,6 +227,8 @@ def shopping(rng):
 
 
 SHOPPING_PHRASINGS = [
+    ("bill", "Please make a bill for {bought}."), ("lines", "Please find the cost of {bought}."),
+    ("bill", "Write the bill of {name} for {bought}."), ("lines", "{name} has to pay for {bought}. How much is that?"),
     ("lines", "{name} buys {bought}. How much does {name} pay?"), ("lines", "{name} buys {bought}. What is the total?"),
     ("lines", "What do {bought} cost together?"), ("lines", "How much are {bought}?"),
     ("bill", "Write a bill for {bought}."), ("bill", "Make a bill: {name} buys {bought}."),
@@ -255,6 +277,10 @@ def story(rng):
 
 
 STORY_PHRASINGS = [
+    ("plain", "Please find how many {item} {name} has, who had {start} and {said}."),
+    ("steps", "{name} had {start} {item}. Then {name} {said}. Show step by step how many are left."),
+    ("steps", "At first {name} had {start} {item}, {said}. Show each step."),
+    ("plain", "{name} had {start} {item}, {said}. How many {item} are there now?"),
     ("plain", "{name} has {start} {item}, {said}. How many {item} does {name} have now?"),
     ("plain", "{name} has {start} {item}. {name} {said}. How many {item} are there at the end?"),
     ("plain", "At first {name} has {start} {item}. Then {name} {said}. How many {item} does {name} have?"),

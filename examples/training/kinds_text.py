@@ -39,6 +39,8 @@ def listed(items):
 
 
 RECORD_PHRASINGS = [
+    ("indent", "{Said}. Please make JSON of it."), ("line", "{Said}. Make a JSON record of it on one line."),
+    ("line", "Give JSON on one line of this: {said}."), ("indent", "Please write a JSON record of this {sort}: {said}."),
     ("indent", "Write a JSON record: {said}."), ("indent", "Make JSON of this: {said}."), ("indent", "{Said}. Write that as JSON."),
     ("indent", "Give a JSON record of the {sort}: {said}."), ("line", "Write JSON on one line: {said}."),
     ("line", "{Said}. Give JSON on one line."), ("line", "On one line, write a JSON record: {said}."), ("indent", "JSON for this {sort}, please: {said}."),
@@ -94,6 +96,10 @@ def program(rng):
 
 
 PROGRAM_PHRASINGS = [
+    ("trace", "Please write a program that {said}, with a trace."),
+    ("table", "Write a program that {said} and show a table of the steps."),
+    ("table", "Please write a program that {said}, with a table of its steps."), ("trace", "Trace a program that {said}."),
+    ("table", "Write and show in a table of steps a program that {said}."),
     ("trace", "Write a program that {said}. Trace it."), ("trace", "Write and trace a program that {said}."),
     ("trace", "A program {said}. Write it with its trace."), ("trace", "Show a program that {said}, with a trace."),
     ("table", "Write a program that {said}. Show a table of its steps."), ("table", "Show a program that {said}, with a table of its steps."),
@@ -119,6 +125,9 @@ def people_table(rng):
 
 
 PEOPLE_PHRASINGS = [
+    ("table", "Please write a table of name, age and city: {said}."), ("list", "Please show these people as a list: {said}."),
+    ("list", "Put these people in a list: {said}."), ("sorted", "Please make a table of these people by age: {said}."),
+    ("table", "In a table, show these people: {said}."),
     ("table", "Make a table of name, age and city: {said}."), ("table", "Show these people in a table: {said}."),
     ("table", "Put {said} in a table."), ("sorted", "Make a table sorted by age: {said}."),
     ("sorted", "Sort these people by age in a table: {said}."), ("sorted", "By age, put {said} in a table."),
@@ -141,6 +150,11 @@ def unit_table(rng):
 
 
 UNIT_TABLE_PHRASINGS = [
+    ("table", "Please make a table of {big} in {small}, {first} to {last}."),
+    ("table", "Please show {first} to {last} {big} in {small} in a table."),
+    ("list", "Please list {big} in {small} from {first} to {last}."),
+    ("table", "In a table, show {big} in {small} from {first} to {last}."),
+    ("list", "Show {big} in {small} from {first} to {last}, one on each line."),
     ("table", "Make a table of {big} in {small} from {first} to {last}."), ("table", "Show {first} to {last} {big} in {small} as a table."),
     ("table", "Write a table of {big} and {small} from {first} to {last}."), ("table", "Table of {big} in {small}, {first} to {last}."),
     ("list", "List {first} to {last} {big} in {small}."), ("list", "Make a list of {big} in {small} from {first} to {last}."),
@@ -164,6 +178,9 @@ def sorting(rng):
 
 
 SORTING_PHRASINGS = [
+    ("up", "Please put {said} in order."), ("down", "From the largest, put {said} in order."),
+    ("down", "From the largest, please sort the numbers {said}."), ("up", "From the smallest, sort {said}."),
+    ("up", "Put the numbers {said} in order from the smallest."),
     ("up", "Sort {said}."), ("up", "Sort {said} from the smallest."), ("up", "Put {said} in order."), ("up", "Sort the numbers {said}."),
     ("down", "Sort {said} from the largest."), ("down", "Sort the numbers {said} from the largest."),
     ("down", "Put {said} in order from the largest."), ("up", "Please sort {said}."),
@@ -187,6 +204,9 @@ def stock(rng):
 
 
 STOCK_PHRASINGS = [
+    ("list", "Please show the list of {said}."), ("table", "Please make a table of {said}."),
+    ("lines", "Please show {said}, one on each line."), ("table", "In a table, write {said}."),
+    ("list", "Show the count of each as a list: {said}."),
     ("table", "Make a table of item and count: {said}."), ("table", "Show {said} in a table."), ("table", "Write {said} as a table."),
     ("list", "Make a list of {said}."), ("list", "List the count of each: {said}."), ("list", "Write {said} as a list."),
     ("lines", "Write {said}, one on each line."), ("lines", "One on each line, show {said}."),
