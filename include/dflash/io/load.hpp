@@ -78,6 +78,13 @@ private:
     std::vector<bool> taken_;
 };
 
+/// Gives the memory of packed tensors back, so that loading needs little more of it than the packed weights do.
+inline packed_observer releaser_of(const checkpoint& source) {
+    return [release = source.releaser()](const tensor_view& tensor) {
+        release({tensor.data, static_cast<std::size_t>(tensor.rows * tensor.cols * size_of(tensor.type))});
+    };
+}
+
 inline layer_weights take_layer(tensor_picker& tensors, const std::string& prefix, const transformer_shape& shape) {
     const index d = shape.hidden_size;
     const index queries = shape.heads * shape.head_dim;
@@ -156,6 +163,7 @@ inline tensor_view take_head(tensor_picker& tensors, const checkpoint& source, c
     weights.head = detail::take_head(tensors, source, shape, weights.embedding);
     tensors.finish();
     weights.owner = source.owner();
+    weights.on_packed = detail::releaser_of(source);
     return loaded;
 }
 
@@ -183,6 +191,7 @@ inline tensor_view take_head(tensor_picker& tensors, const checkpoint& source, c
     weights.norm = tensors.take("norm.weight", {d});
     tensors.finish();
     weights.owner = source.owner();
+    weights.on_packed = detail::releaser_of(source);
     return loaded;
 }
 

@@ -27,12 +27,14 @@ public:
     draft_transformer(draft_shape shape, const draft_weights& weights, Ops ops = {}, Attention attention = {},
                       Observer observer = {})
         : shape_(checked(std::move(shape))),
-          stack_("draft", shape_, weights.layers, projection::q_and_kv, std::move(ops), std::move(attention),
-                 std::move(observer)),
+          stack_(shape_, std::move(ops), std::move(attention), std::move(observer)),
           fc_(decoder_layer<Ops>::matrix(stack_.ops(), "fc", weights.fc, {}, false, shape_.hidden_size,
                                          feature_size())),
           hidden_norm_(decoder_layer<Ops>::norm(stack_.ops(), "hidden_norm", weights.hidden_norm, shape_.hidden_size)),
-          norm_(decoder_layer<Ops>::norm(stack_.ops(), "norm", weights.norm, shape_.hidden_size)) {}
+          norm_(decoder_layer<Ops>::norm(stack_.ops(), "norm", weights.norm, shape_.hidden_size)) {
+        tell_packed(weights.on_packed, weights.fc);
+        stack_.pack("draft", weights.layers, projection::q_and_kv, weights.on_packed);
+    }
 
     draft_transformer(const draft_transformer&) = delete;
     draft_transformer& operator=(const draft_transformer&) = delete;

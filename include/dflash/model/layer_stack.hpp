@@ -25,20 +25,27 @@ public:
     using scalar = typename Ops::scalar;
     using rows = matrix_view<scalar, space>;
 
-    /// Packs the layers. `what` names the model in messages. Errors: config_error (number of layers, a tensor's shape).
-    layer_stack(const char* what, const transformer_shape& shape, std::span<const layer_weights> weights,
-                projection stacking, Ops ops, Attention attention, Observer observer)
+    /// Without layers.
+    layer_stack(const transformer_shape& shape, Ops ops, Attention attention, Observer observer)
         : shape_(&shape),
           ops_(std::move(ops)),
           attention_(std::move(attention)),
           observer_(std::move(observer)),
-          rope_(shape.rope, shape.head_dim, shape.max_positions) {
-        if (size_of(weights) != shape.layers) {
-            raise<config_error>(what, ": num_hidden_layers is ", shape.layers, ", the weights have ", weights.size());
+          rope_(shape.rope, shape.head_dim, shape.max_positions) {}
+
+    /// Packs all layers, once. `what` names the model in messages. Errors: config_error (number of layers, a tensor's
+    /// shape).
+    void pack(const char* what, std::span<const layer_weights> weights, projection stacking,
+              const packed_observer& on_packed) {
+        if (size_of(weights) != shape_->layers) {
+            raise<config_error>(what, ": num_hidden_layers is ", shape_->layers, ", the weights have ", weights.size());
         }
         layers_.reserve(weights.size());
         for (const layer_weights& layer : weights) {
-            layers_.emplace_back(ops_, shape, layer, stacking);
+            layers_.emplace_back(ops_, *shape_, layer, stacking);
+            for (const tensor_view& w : {layer.q, layer.k, layer.v, layer.o, layer.gate, layer.up, layer.down}) {
+                tell_packed(on_packed, w);
+            }
         }
     }
 

@@ -31,15 +31,18 @@ public:
                        Ops ops = {}, Attention attention = {}, Observer observer = {})
         : shape_(checked(std::move(shape), taps)),
           taps_(taps.begin(), taps.end()),
-          stack_("target", shape_, weights.layers, projection::qkv, std::move(ops), std::move(attention),
-                 std::move(observer)),
+          stack_(shape_, std::move(ops), std::move(attention), std::move(observer)),
           embedding_(decoder_layer<Ops>::matrix(stack_.ops(), "embed_tokens", weights.embedding, {}, false,
                                                 shape_.vocab_size, shape_.hidden_size)),
           norm_(decoder_layer<Ops>::norm(stack_.ops(), "norm", weights.norm, shape_.hidden_size)) {
+        // The largest tensors come first, while there is little else in memory.
+        tell_packed(weights.on_packed, weights.embedding);
         if (!shape_.tied_head) {
             head_.emplace(decoder_layer<Ops>::matrix(stack_.ops(), "lm_head", weights.head, {}, false,
                                                      shape_.vocab_size, shape_.hidden_size));
+            tell_packed(weights.on_packed, weights.head);
         }
+        stack_.pack("target", weights.layers, projection::qkv, weights.on_packed);
     }
 
     target_transformer(const target_transformer&) = delete;

@@ -1,9 +1,10 @@
 // The tensors of a checkpoint as views, by the role they play. All matrices are (out, in), row-major, as stored.
 //
 // The views stay valid as long as `owner` lives. Transformers copy what they need (packed), so the owner can be let go
-// once they are built.
+// once they are built. They say which tensors they have packed, so that memory behind those need not wait for that.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -11,6 +12,15 @@
 #include <dflash/vocabulary.hpp>
 
 DFLASH_BEGIN_NAMESPACE
+
+/// Told of a tensor that has been packed. Its bytes may leave memory, but must be the same when they are read again.
+using packed_observer = std::function<void(const tensor_view&)>;
+
+inline void tell_packed(const packed_observer& on_packed, const tensor_view& tensor) {
+    if (on_packed) {
+        on_packed(tensor);
+    }
+}
 
 /// One decoder layer. Absent tensors are empty views: biases without attention_bias, q/k norms for Llama.
 struct layer_weights {
@@ -31,6 +41,7 @@ struct target_weights {
     tensor_view head;       // (v, d), empty when tied
     std::vector<layer_weights> layers;
     std::shared_ptr<const void> owner;
+    packed_observer on_packed;  // may be empty
 };
 
 /// A DFlash draft's tensors.
@@ -40,6 +51,7 @@ struct draft_weights {
     tensor_view norm;         // (d)
     std::vector<layer_weights> layers;
     std::shared_ptr<const void> owner;
+    packed_observer on_packed;  // may be empty
 };
 
 DFLASH_END_NAMESPACE
