@@ -166,16 +166,16 @@ struct bounds {
 };
 
 bounds roofline_bounds(const work& w, index context, const dflash::decode_stats& run, index block, double bandwidth,
-                       double peak) {
+                       double peak, double f32_peak) {
     bounds b;
     index cached = context;
     for (const index committed : run.acceptance_lengths) {
         // Parts wait for each other, so each is bounded by itself.
-        b.speculative += draft_cost(w, cached, block, kv_bytes).seconds(bandwidth, peak) +
-                         step_cost(w, cached, block, block, kv_bytes).seconds(bandwidth, peak) +
-                         inject_cost(w, committed).seconds(bandwidth, peak);
+        b.speculative += draft_cost(w, cached, block, kv_bytes).seconds(bandwidth, peak, f32_peak) +
+                         step_cost(w, cached, block, block, kv_bytes).seconds(bandwidth, peak, f32_peak) +
+                         inject_cost(w, committed).seconds(bandwidth, peak, f32_peak);
         for (index i = 0; i < committed; ++i) {
-            b.serial += step_cost(w, cached + i, 1, 1, kv_bytes).seconds(bandwidth, peak);
+            b.serial += step_cost(w, cached + i, 1, 1, kv_bytes).seconds(bandwidth, peak, f32_peak);
         }
         cached += committed;
     }
@@ -238,7 +238,8 @@ private:
         cell parts;
         parts.labels = {{"kind", "parts"}, {"work", w.name}, {"type", type_text(w.type)}, {"context", context}};
         const auto part = [&](const std::string& what, cost least) {
-            parts.all.push_back({.name = what, .seconds = {}, .attention = {}, .least = least, .peak = peak});
+            parts.all.push_back(
+                {.name = what, .seconds = {}, .attention = {}, .least = least, .peak = peak, .f32_peak = peaks_.fma});
         };
         part("serial step", step_cost(w, context, 1, 1, kv_bytes));
         part("draft of 8", draft_cost(w, context, 8, kv_bytes));
@@ -279,7 +280,7 @@ private:
             parts.bandwidth.push_back(median(reads));
             const double serial_step = decode_seconds(plain) / static_cast<double>(plain.tokens - 1);
             const double per_token = decode_seconds(fast) / static_cast<double>(fast.tokens - 1);
-            const bounds least = roofline_bounds(w, context, fast, b, parts.bandwidth.back(), peak);
+            const bounds least = roofline_bounds(w, context, fast, b, parts.bandwidth.back(), peak, peaks_.fma);
             serial.push_back(serial_step);
             cycle.push_back(decode_seconds(fast) / static_cast<double>(fast.rounds));
             speedup.push_back(serial_step / per_token);
