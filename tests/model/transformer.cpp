@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 #include <deque>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -154,20 +155,28 @@ TEST_CASE("head() has the bits of the model's own logits, embed() those of its t
     }
 }
 
+/// Overwrites tensors that have been packed.
+class spoiler final : public packed_observer {
+public:
+    explicit spoiler(std::vector<const std::byte*>& told) : told_(told) {}
+    void packed(const tensor_view& t) const override {
+        told_.push_back(t.data);
+        // NaN in every type
+        std::memset(const_cast<std::byte*>(t.data), 0xFF, static_cast<std::size_t>(t.rows * t.cols * size_of(t.type)));
+    }
+
+private:
+    std::vector<const std::byte*>& told_;
+};
+
 TEST_CASE("a tensor that is said to be packed is not read any more, and every matrix is said to be") {
-    const auto bytes_of = [](const tensor_view& t) {
-        return static_cast<std::size_t>(t.rows * t.cols * size_of(t.type));
-    };
     for (std::uint64_t seed = 1; seed <= 20; ++seed) {
         random_pair pair;
         make_random_pair(pair, seed);
         random_pair spoiled;
         make_random_pair(spoiled, seed);
         std::vector<const std::byte*> told;
-        const auto spoil = [&](const tensor_view& tensor) {
-            told.push_back(tensor.data);
-            std::memset(const_cast<std::byte*>(tensor.data), 0xFF, bytes_of(tensor));  // NaN in every type
-        };
+        const auto spoil = std::make_shared<spoiler>(told);
         spoiled.target_tensors.on_packed = spoil;
         spoiled.draft_tensors.on_packed = spoil;
 

@@ -7,7 +7,10 @@
 
 #include <cstring>
 #include <filesystem>
+#include <functional>
 #include <initializer_list>
+#include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -79,11 +82,17 @@ private:
 };
 
 /// Gives the memory of packed tensors back, so that loading needs little more of it than the packed weights do.
-inline packed_observer releaser_of(const checkpoint& source) {
-    return [release = source.releaser()](const tensor_view& tensor) {
-        release({tensor.data, static_cast<std::size_t>(tensor.rows * tensor.cols * size_of(tensor.type))});
-    };
-}
+class releaser final : public packed_observer {
+public:
+    explicit releaser(const checkpoint& source) : release_(source.releaser()) {}
+
+    void packed(const tensor_view& tensor) const override {
+        release_({tensor.data, static_cast<std::size_t>(tensor.rows * tensor.cols * size_of(tensor.type))});
+    }
+
+private:
+    std::function<void(std::span<const std::byte>)> release_;
+};
 
 inline layer_weights take_layer(tensor_picker& tensors, const std::string& prefix, const transformer_shape& shape) {
     const index d = shape.hidden_size;
@@ -163,7 +172,7 @@ inline tensor_view take_head(tensor_picker& tensors, const checkpoint& source, c
     weights.head = detail::take_head(tensors, source, shape, weights.embedding);
     tensors.finish();
     weights.owner = source.owner();
-    weights.on_packed = detail::releaser_of(source);
+    weights.on_packed = std::make_shared<detail::releaser>(source);
     return loaded;
 }
 
@@ -191,7 +200,7 @@ inline tensor_view take_head(tensor_picker& tensors, const checkpoint& source, c
     weights.norm = tensors.take("norm.weight", {d});
     tensors.finish();
     weights.owner = source.owner();
-    weights.on_packed = detail::releaser_of(source);
+    weights.on_packed = std::make_shared<detail::releaser>(source);
     return loaded;
 }
 

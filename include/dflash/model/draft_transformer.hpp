@@ -32,8 +32,8 @@ public:
                                          feature_size())),
           hidden_norm_(decoder_layer<Ops>::norm(stack_.ops(), "hidden_norm", weights.hidden_norm, shape_.hidden_size)),
           norm_(decoder_layer<Ops>::norm(stack_.ops(), "norm", weights.norm, shape_.hidden_size)) {
-        tell_packed(weights.on_packed, weights.fc);
-        stack_.pack("draft", weights.layers, projection::q_and_kv, weights.on_packed);
+        tell_packed(weights.on_packed.get(), weights.fc);
+        stack_.pack("draft", weights.layers, projection::q_and_kv, weights.on_packed.get());
     }
 
     draft_transformer(const draft_transformer&) = delete;

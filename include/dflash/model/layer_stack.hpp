@@ -36,7 +36,7 @@ public:
     /// Packs all layers, once. `what` names the model in messages. Errors: config_error (number of layers, a tensor's
     /// shape).
     void pack(const char* what, std::span<const layer_weights> weights, projection stacking,
-              const packed_observer& on_packed) {
+              const packed_observer* on_packed) {
         if (size_of(weights) != shape_->layers) {
             raise<config_error>(what, ": num_hidden_layers is ", shape_->layers, ", the weights have ", weights.size());
         }

@@ -36,13 +36,13 @@ public:
                                                 shape_.vocab_size, shape_.hidden_size)),
           norm_(decoder_layer<Ops>::norm(stack_.ops(), "norm", weights.norm, shape_.hidden_size)) {
         // The largest tensors come first, while there is little else in memory.
-        tell_packed(weights.on_packed, weights.embedding);
+        tell_packed(weights.on_packed.get(), weights.embedding);
         if (!shape_.tied_head) {
             head_.emplace(decoder_layer<Ops>::matrix(stack_.ops(), "lm_head", weights.head, {}, false,
                                                      shape_.vocab_size, shape_.hidden_size));
-            tell_packed(weights.on_packed, weights.head);
+            tell_packed(weights.on_packed.get(), weights.head);
         }
-        stack_.pack("target", weights.layers, projection::qkv, weights.on_packed);
+        stack_.pack("target", weights.layers, projection::qkv, weights.on_packed.get());
     }
 
     target_transformer(const target_transformer&) = delete;

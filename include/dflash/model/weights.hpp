@@ -4,7 +4,6 @@
 // once they are built. They say which tensors they have packed, so that memory behind those need not wait for that.
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <vector>
 
@@ -13,12 +12,19 @@
 
 DFLASH_BEGIN_NAMESPACE
 
-/// Told of a tensor that has been packed. Its bytes may leave memory, but must be the same when they are read again.
-using packed_observer = std::function<void(const tensor_view&)>;
+/// Told of tensors that have been packed. Their bytes may leave memory, but must be the same when they are read again.
+class packed_observer {
+public:
+    packed_observer() = default;
+    packed_observer(const packed_observer&) = delete;
+    packed_observer& operator=(const packed_observer&) = delete;
+    virtual ~packed_observer() = default;
+    virtual void packed(const tensor_view& tensor) const = 0;
+};
 
-inline void tell_packed(const packed_observer& on_packed, const tensor_view& tensor) {
-    if (on_packed) {
-        on_packed(tensor);
+inline void tell_packed(const packed_observer* observer, const tensor_view& tensor) {
+    if (observer != nullptr) {
+        observer->packed(tensor);
     }
 }
 
@@ -41,7 +47,7 @@ struct target_weights {
     tensor_view head;       // (v, d), empty when tied
     std::vector<layer_weights> layers;
     std::shared_ptr<const void> owner;
-    packed_observer on_packed;  // may be empty
+    std::shared_ptr<const packed_observer> on_packed;  // may be null
 };
 
 /// A DFlash draft's tensors.
@@ -51,7 +57,7 @@ struct draft_weights {
     tensor_view norm;         // (d)
     std::vector<layer_weights> layers;
     std::shared_ptr<const void> owner;
-    packed_observer on_packed;  // may be empty
+    std::shared_ptr<const packed_observer> on_packed;  // may be null
 };
 
 DFLASH_END_NAMESPACE
