@@ -123,20 +123,16 @@ void read_file(const fs::path& path, bool keep) {
     const auto size = static_cast<std::size_t>(fs::file_size(path));
     const std::size_t block = keep ? size : std::size_t{8} << 20;
     const std::unique_ptr<char[]> memory(new char[block]);
-    std::FILE* file = std::fopen(path.string().c_str(), "rb");
-    if (file == nullptr) {
-        dflash::raise<dflash::io_error>(path.string(), ": cannot open");
-    }
-    std::setvbuf(file, nullptr, _IONBF, 0);
+    const dflash::io::detail::file_handle file = dflash::io::detail::open_file(path, "rb");
+    std::setvbuf(file.get(), nullptr, _IONBF, 0);
     std::size_t total = 0;
     while (total < size) {
-        const std::size_t got = std::fread(memory.get(), 1, block, file);
+        const std::size_t got = std::fread(memory.get(), 1, block, file.get());
         if (got == 0) {
             break;
         }
         total += got;
     }
-    std::fclose(file);
     if (total != size) {
         dflash::raise<dflash::io_error>(path.string(), ": read ", total, " bytes of ", size);
     }

@@ -5,18 +5,14 @@
 
 // ---- where the lanes come from -------------------------------------------------------------------------------------
 
-/// Asks for a cache line, which may lie outside every array: asking is not reading. An address and no pointer, because
-/// pointers may not be formed there. Level 3 asks for the first cache, 2 for the second.
-template <int Level = 3>
-DFLASH_CPU_INLINE void fetch_address(std::uintptr_t address) {
-    __builtin_prefetch(reinterpret_cast<const void*>(address), 0, Level);  // NOLINT(performance-no-int-to-ptr)
-}
-
-/// Asks for the cache line `ahead` bytes behind p. While a core multiplies, the hardware does not look ahead far enough
-/// by itself. It does bring lines from the second cache to the first; asking for the first one here would hold its few
-/// places for outstanding lines and cost up to a tenth.
+/// Asks for the cache line `ahead` bytes behind p, which may lie outside every array: asking is not reading. By
+/// address, because pointers may not be formed there. While a core multiplies, the hardware does not look ahead far
+/// enough by itself. It does bring lines from the second cache to the first; asking for the first one here would hold
+/// its few places for outstanding lines.
 DFLASH_CPU_INLINE void fetch_line(const void* p, index ahead) {
-    fetch_address<2>(reinterpret_cast<std::uintptr_t>(p) + static_cast<std::uintptr_t>(ahead));
+    constexpr int second_cache = 2;
+    const std::uintptr_t address = reinterpret_cast<std::uintptr_t>(p) + static_cast<std::uintptr_t>(ahead);
+    __builtin_prefetch(reinterpret_cast<const void*>(address), 0, second_cache);  // NOLINT(performance-no-int-to-ptr)
 }
 
 /// Weights or keys in panels: (k, 16) floats.
