@@ -251,12 +251,14 @@ private:
         std::vector<double> speedup;
         std::vector<double> allowed;
         std::vector<double> of_roofline;
+        std::vector<double> outside;  // share of a run that is neither the draft's nor the target's work
         double tau = 0;
         for (int round = 0; round < options_.rounds; ++round) {
             std::vector<double> reads;
             double seconds[4] = {};
             dflash::decode_stats plain;
             dflash::decode_stats fast;
+            double whole = 0;
             parts.others.push_back(others_.undisturbed([&] {
                 reads.clear();
                 const auto read = [&] { reads.push_back(probe_.bytes_per_second()); };
@@ -271,7 +273,7 @@ private:
                 read();
                 plain = pair.run_serial(prompt);
                 read();
-                fast = pair.run_speculative(prompt);
+                whole = seconds_of([&] { fast = pair.run_speculative(prompt); });
                 read();
             }));
             for (std::size_t i = 0; i < std::size(seconds); ++i) {
@@ -286,6 +288,7 @@ private:
             speedup.push_back(serial_step / per_token);
             allowed.push_back(least.serial / least.speculative);
             of_roofline.push_back(least.speculative / decode_seconds(fast));
+            outside.push_back(1 - (fast.draft_seconds + fast.verify_seconds) / (whole - fast.prefill_seconds));
             tau = fast.mean_acceptance_length();
         }
         const std::vector<double> break_even = ratios(cycle, serial);
@@ -296,6 +299,7 @@ private:
         std::printf(
             "  speculative %.2f x serial (%.2f .. %.2f); the roofline allows %.2f; the run reaches %.2f of it\n",
             median(speedup), percentile(speedup, 0.1), percentile(speedup, 0.9), median(allowed), median(of_roofline));
+        std::printf("  sampling, committing and the rest: %.2f %% of a round\n", 100 * median(outside));
         for (const measured& m : parts.all) {
             std::printf("  %-12s %s ms, f %.2f, %.2f x serial step\n", m.name.c_str(),
                         milliseconds_text(m.seconds).c_str(), median(parts.roofline(m)),
@@ -314,7 +318,8 @@ private:
                                 {"times_serial", speedup},
                                 {"times_serial_median", median(speedup)},
                                 {"roofline_allows", median(allowed)},
-                                {"of_roofline", median(of_roofline)}});
+                                {"of_roofline", median(of_roofline)},
+                                {"outside_draft_and_verify", median(outside)}});
     }
 
     options options_;
