@@ -67,6 +67,38 @@ public:
         }
         stack_.rope().reserve(position + c);
         reserve_context(c);
+        replay_key key = stack_.key(cache, c);
+        key.in = features.data();
+        key.in_stride = features.stride();
+        key.workspace = context_rows_;
+        replayed<Observer>(stack_.ops(), key, position, [&] { run_inject(features, cache, position); });
+        cache.extend(position + c);
+    }
+
+    /// One denoising pass over a block: embeddings (b, d) at positions cache.length() onwards give normalised hidden
+    /// rows (b, d), ready for the target's head. The cache keeps its length.
+    void forward(matrix_view<const float, space> embeddings, cache_type& cache, matrix_view<float, space> hidden) {
+        const index b = embeddings.rows();
+        const index position = cache.length();
+        if (b < 1 || embeddings.cols() != shape_.hidden_size) {
+            raise<config_error>("draft forward: embeddings are (", b, ", ", embeddings.cols(), "), needs (b, ",
+                                shape_.hidden_size, ")");
+        }
+        stack_.check_room("draft forward", position, b, cache);
+        stack_.reserve(position, b);
+        replay_key key = stack_.key(cache, b);
+        key.in = embeddings.data();
+        key.in_stride = embeddings.stride();
+        key.out = hidden.data();
+        replayed<Observer>(stack_.ops(), key, position, [&] { run_block(embeddings, cache, position, hidden); });
+    }
+
+private:
+    using rows = matrix_view<scalar, space>;
+
+    /// What inject() computes.
+    void run_inject(matrix_view<const float, space> features, cache_type& cache, index position) {
+        const index c = features.rows();
         const index kv_cols = 2 * shape_.kv_heads * shape_.head_dim;
         const rows projected = projected_.matrix(c, shape_.hidden_size);
         const rows context = context_.matrix(c, shape_.hidden_size);
@@ -82,31 +114,21 @@ public:
         stack_.show("context", -1, position, context);
         for (index l = 0; l < shape_.layers; ++l) {
             stack_.inject(l, position, context, kv);
-            cache.write(l, position, kv.columns(0, kv_cols / 2), kv.columns(kv_cols / 2, kv_cols / 2));
+            write_rows(stack_.ops(), cache, l, position, kv.columns(0, kv_cols / 2),
+                       kv.columns(kv_cols / 2, kv_cols / 2));
         }
-        cache.extend(position + c);
     }
 
-    /// One denoising pass over a block: embeddings (b, d) at positions cache.length() onwards give normalised hidden
-    /// rows (b, d), ready for the target's head. The cache keeps its length.
-    void forward(matrix_view<const float, space> embeddings, cache_type& cache, matrix_view<float, space> hidden) {
+    /// What forward() computes.
+    void run_block(matrix_view<const float, space> embeddings, cache_type& cache, index position,
+                   matrix_view<float, space> hidden) {
         const index b = embeddings.rows();
-        const index position = cache.length();
-        if (b < 1 || embeddings.cols() != shape_.hidden_size) {
-            raise<config_error>("draft forward: embeddings are (", b, ", ", embeddings.cols(), "), needs (b, ",
-                                shape_.hidden_size, ")");
-        }
-        stack_.check_room("draft forward", position, b, cache);
-        stack_.reserve(position, b);
         layer_workspace<Ops>& work = stack_.work();
         stack_.ops().copy(embeddings, work.hidden(b));
         stack_.run(cache, position, b, [](index) {});
         stack_.ops().rms_norm(work.hidden(b), norm_, shape_.rms_norm_eps, work.normed(b));
         stack_.ops().copy(matrix_view<const scalar, space>(work.normed(b)), hidden);
     }
-
-private:
-    using rows = matrix_view<scalar, space>;
 
     static draft_shape checked(draft_shape shape) {
         shape.check();

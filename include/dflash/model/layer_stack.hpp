@@ -12,7 +12,9 @@
 #include <vector>
 
 #include <dflash/concepts/observer.hpp>
+#include <dflash/identity.hpp>
 #include <dflash/model/layer.hpp>
+#include <dflash/model/replay.hpp>
 #include <dflash/model/rope_positions.hpp>
 
 DFLASH_BEGIN_NAMESPACE
@@ -57,6 +59,18 @@ public:
     [[nodiscard]] rope_positions& rope() noexcept { return rope_; }
     [[nodiscard]] layer_workspace<Ops>& work() noexcept { return work_; }
 
+    /// What forwards of m rows on this cache have in common, for replayed().
+    [[nodiscard]] replay_key key(const Cache& cache, index m) const {
+        replay_key k;
+        k.model = identity_;
+        k.cache = memory_of(cache);
+        k.capacity = cache.capacity();
+        k.rows = m;
+        k.workspace = work_.capacity();
+        k.table = rope_.table().identity();
+        return k;
+    }
+
     [[nodiscard]] Cache make_cache(index capacity) {
         rope_.reserve((std::min)(capacity, shape_->max_positions));
         return Cache(shape_->layers, shape_->kv_heads, shape_->head_dim, capacity);
@@ -86,7 +100,7 @@ public:
             show("q", l, position, work_.q(m));
             show("k", l, position, work_.k(m));
             show("v", l, position, work_.v(m));
-            attend_rows(attention(), *shape_, l, cache, position, work_, m);
+            attend_rows(ops_, attention(), *shape_, l, cache, position, work_, m);
             show("attention", l, position, work_.attended(m));
             layer.finish(ops_, *shape_, work_, m);
             show("hidden", l, position, work_.hidden(m));
@@ -122,6 +136,7 @@ private:
     rope_positions rope_;
     std::vector<decoder_layer<Ops>> layers_;
     layer_workspace<Ops> work_;
+    std::uint64_t identity_ = next_identity();
 };
 
 DFLASH_END_NAMESPACE

@@ -69,27 +69,12 @@ public:
         const index position = cache.length();
         check_call(m, position, cache, out);
         stack_.reserve(position, m);
-        layer_workspace<Ops>& work = stack_.work();
-        stack_.ops().gather(embedding_, tokens, work.hidden(m));
-        stack_.run(cache, position, m, [&](index layer) {
-            if (layer + 1 < shape_.layers) {
-                tap(layer, m, work.hidden(m), out.features);
-            }
-        });
-        // Hidden states are counted as the model's makers do: the last entry is the one after the final norm.
-        const bool last_tapped =
-            !out.features.empty() && std::find(taps_.begin(), taps_.end(), shape_.layers - 1) != taps_.end();
-        const index r = last_tapped ? m : out.logits.rows();
-        if (r > 0) {
-            stack_.ops().rms_norm(work.hidden(m).rows(m - r, r), norm_, shape_.rms_norm_eps,
-                                  work.normed(m).rows(m - r, r));
-            if (last_tapped) {
-                tap(shape_.layers - 1, m, work.normed(m), out.features);
-            }
-            if (out.logits.rows() > 0) {
-                head_rows(work.normed(m).rows(m - out.logits.rows(), out.logits.rows()), out.logits);
-            }
-        }
+        replay_key key = stack_.key(cache, m);
+        key.in = tokens.data();
+        key.out = out.logits.data();
+        key.logits = out.logits.rows();
+        key.features = out.features.data();
+        replayed<Observer>(stack_.ops(), key, position, [&] { run(tokens, cache, position, out); });
         cache.extend(position + m);
     }
 
@@ -118,6 +103,32 @@ public:
     }
 
 private:
+    /// What a forward computes.
+    void run(std::span<const token_id> tokens, cache_type& cache, index position, const forward_output<space>& out) {
+        const index m = size_of(tokens);
+        layer_workspace<Ops>& work = stack_.work();
+        stack_.ops().gather(embedding_, tokens, work.hidden(m));
+        stack_.run(cache, position, m, [&](index layer) {
+            if (layer + 1 < shape_.layers) {
+                tap(layer, m, work.hidden(m), out.features);
+            }
+        });
+        // Hidden states are counted as the model's makers do: the last entry is the one after the final norm.
+        const bool last_tapped =
+            !out.features.empty() && std::find(taps_.begin(), taps_.end(), shape_.layers - 1) != taps_.end();
+        const index r = last_tapped ? m : out.logits.rows();
+        if (r > 0) {
+            stack_.ops().rms_norm(work.hidden(m).rows(m - r, r), norm_, shape_.rms_norm_eps,
+                                  work.normed(m).rows(m - r, r));
+            if (last_tapped) {
+                tap(shape_.layers - 1, m, work.normed(m), out.features);
+            }
+            if (out.logits.rows() > 0) {
+                head_rows(work.normed(m).rows(m - out.logits.rows(), out.logits.rows()), out.logits);
+            }
+        }
+    }
+
     static target_shape checked(target_shape shape, std::span<const index> taps) {
         shape.check();
         for (const index tap : taps) {

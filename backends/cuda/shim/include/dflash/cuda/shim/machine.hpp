@@ -1,6 +1,7 @@
 // The simulated device: its memory, its streams, what has been counted.
 //
-// All calls take one lock. Device memory is ordinary memory, filled with 0xFF (NaN) when it is allocated.
+// All calls take one lock. Device memory is ordinary memory, filled with 0xFF (NaN) when it is allocated. The address
+// sanitizer reports whoever touches it while the device does nothing: on a real one the host cannot reach it.
 #pragma once
 
 #include <algorithm>
@@ -19,6 +20,7 @@
 #include <vector>
 
 #include <dflash/contracts.hpp>
+#include <dflash/cuda/shim/sanitizers.hpp>
 #include <dflash/cuda/shim/settings.hpp>
 
 DFLASH_BEGIN_NAMESPACE
@@ -93,19 +95,24 @@ public:
         auto* const memory = static_cast<unsigned char*>(::operator new(bytes, alignment));
         std::memset(memory, 0xFF, bytes);
         blocks_.emplace(memory, block{bytes, pinned});
+        if (!pinned) {
+            forbid_access(memory, bytes);
+        }
         ++live_[pinned].count;
         live_[pinned].bytes += bytes;
         return memory;
     }
 
-    /// As on a device this waits for all work, and cannot report what goes wrong: the next wait does.
+    /// As on a device this waits for all work, and cannot report what goes wrong: the next wait or end_capture does.
     void release(void* memory, bool pinned) noexcept {
         const std::lock_guard lock(mutex_);
-        if (memory == nullptr) {
+        if (stream_record* const capturing = capturing_stream(); memory == nullptr || capturing != nullptr) {
+            if (capturing != nullptr) {
+                spoil_capture(*capturing, "release of memory");
+            }
             return;
         }
         later([&] {
-            refuse_during_capture("release of memory");
             const auto found = blocks_.find(static_cast<unsigned char*>(memory));
             if (found == blocks_.end() || found->second.pinned != pinned) {
                 raise<backend_error>("cuda: release: no such ", pinned ? "pinned" : "device", " memory");
@@ -113,6 +120,7 @@ public:
             finish_all();
             --live_[pinned].count;
             live_[pinned].bytes -= found->second.bytes;
+            allow_access(memory, found->second.bytes);
             blocks_.erase(found);
             ::operator delete(memory, alignment);
         });
@@ -155,6 +163,7 @@ public:
 
     void wait(stream_record* s) {
         const std::lock_guard lock(mutex_);
+        s = own(s);
         check(s);
         refuse_during_capture("wait");
         ++counted_.waits;
@@ -164,8 +173,26 @@ public:
         }
     }
 
+    void wait_all() {
+        const std::lock_guard lock(mutex_);
+        refuse_during_capture("wait");
+        ++counted_.waits;
+        finish_all();
+        if (failure_ != nullptr) {
+            std::rethrow_exception(std::exchange(failure_, nullptr));
+        }
+    }
+
+    [[nodiscard]] bool visible(const void* memory) noexcept {
+        const std::lock_guard lock(mutex_);
+        bool seen = false;
+        later([&] { seen = find(memory, 0, "look at") != place::pageable; });
+        return seen;
+    }
+
     void copy(void* to, const void* from, std::size_t bytes, stream_record* s) {
         const std::lock_guard lock(mutex_);
+        s = own(s);
         check(s);
         const place target = find(to, bytes, "copy to");
         const place source = find(from, bytes, "copy from");
@@ -189,6 +216,7 @@ public:
 
     void clear(void* to, std::size_t bytes, stream_record* s) {
         const std::lock_guard lock(mutex_);
+        s = own(s);
         check(s);
         if (bytes == 0) {
             return;
@@ -204,6 +232,7 @@ public:
     /// `kernel` runs the grid.
     void launch(stream_record* s, work kernel) {
         const std::lock_guard lock(mutex_);
+        s = own(s);
         check(s);
         put(*s, [this, kernel = std::move(kernel), captured = s->capturing] {
             ++counted_.kernels;
@@ -238,8 +267,16 @@ public:
         return graphs_.back().get();
     }
 
+    void abandon_capture(stream_record* s) noexcept {
+        const std::lock_guard lock(mutex_);
+        s->capturing = false;
+        s->captured.clear();
+        s->capture_failure.clear();
+    }
+
     void launch(graph_record* g, stream_record* s) {
         const std::lock_guard lock(mutex_);
+        s = own(s);
         check(s);
         check(g);
         if (s->capturing) {
@@ -267,6 +304,28 @@ private:
         bool pinned = false;
     };
 
+    /// While one lives, device memory can be reached.
+    class device_works {
+    public:
+        explicit device_works(machine& of) noexcept : blocks_(of.blocks_) { each(allow_access); }
+        ~device_works() { each(forbid_access); }
+        device_works(const device_works&) = delete;
+        device_works& operator=(const device_works&) = delete;
+
+    private:
+        void each([[maybe_unused]] void (*change)(const void*, std::size_t) noexcept) const noexcept {
+            if constexpr (DFLASH_SHIM_ASAN) {
+                for (const auto& [memory, own] : blocks_) {
+                    if (!own.pinned) {
+                        change(memory, own.bytes);
+                    }
+                }
+            }
+        }
+
+        [[maybe_unused]] const std::map<unsigned char*, block>& blocks_;
+    };
+
     static constexpr std::align_val_t alignment{256};
 
     machine() = default;
@@ -276,8 +335,11 @@ private:
         return std::any_of(list.begin(), list.end(), [&](const auto& own) { return own.get() == record; });
     }
 
+    /// Null is the stream that everything has without asking.
+    stream_record* own(stream_record* s) noexcept { return s == nullptr ? &default_ : s; }
+
     void check(const stream_record* s) const {
-        if (!contains(streams_, s)) {
+        if (s != &default_ && !contains(streams_, s)) {
             raise<backend_error>("cuda: no such stream");
         }
     }
@@ -334,19 +396,22 @@ private:
         } else if (settings.lazy || !s.waiting.empty()) {
             s.waiting.push_back(std::move(todo));
         } else {
+            const device_works now(*this);
             todo();
         }
     }
 
     /// Does what waits in a stream. After an error the rest is dropped.
-    static void finish(stream_record& s) {
+    void finish(stream_record& s) {
         const work_list todo = std::exchange(s.waiting, {});
+        const device_works now(*this);
         for (const work& w : todo) {
             w();
         }
     }
 
     void finish_all() {
+        later([&] { finish(default_); });
         for (const std::unique_ptr<stream_record>& s : streams_) {
             later([&] { finish(*s); });
         }
@@ -362,23 +427,37 @@ private:
         }
     }
 
+    static void spoil_capture(stream_record& s, const char* what) {
+        if (s.capture_failure.empty()) {
+            s.capture_failure = what;
+        }
+    }
+
     /// Errors: always; and the capture is lost.
     [[noreturn]] static void fail_capture(stream_record& s, const char* what) {
-        s.capture_failure = s.capture_failure.empty() ? what : s.capture_failure;
+        spoil_capture(s, what);
         raise<backend_error>("cuda: ", what, ": operation not permitted when stream is capturing");
     }
 
-    void refuse_during_capture(const char* what) const {
+    stream_record* capturing_stream() const noexcept {
         for (const std::unique_ptr<stream_record>& s : streams_) {
             if (s->capturing) {
-                fail_capture(*s, what);
+                return s.get();
             }
+        }
+        return nullptr;
+    }
+
+    void refuse_during_capture(const char* what) const {
+        if (stream_record* const s = capturing_stream(); s != nullptr) {
+            fail_capture(*s, what);
         }
     }
 
     std::mutex mutex_;
     std::map<unsigned char*, block> blocks_;
     std::array<allocations, 2> live_;  // of the device, pinned
+    stream_record default_;
     std::vector<std::unique_ptr<stream_record>> streams_;
     std::vector<std::unique_ptr<graph_record>> graphs_;
     std::exception_ptr failure_;

@@ -58,12 +58,24 @@ inline void wait(stream s) {
     shim::machine::instance().wait(s);
 }
 
+inline void wait_all() {
+    shim::machine::instance().wait_all();
+}
+
+[[nodiscard]] inline bool visible(const void* pointer) noexcept {
+    return shim::machine::instance().visible(pointer);
+}
+
 inline void begin_capture(stream s) {
     shim::machine::instance().begin_capture(s);
 }
 
 [[nodiscard]] inline graph end_capture(stream s) {
     return shim::machine::instance().end_capture(s);
+}
+
+inline void abandon_capture(stream s) noexcept {
+    shim::machine::instance().abandon_capture(s);
 }
 
 inline void launch(graph g, stream s) {

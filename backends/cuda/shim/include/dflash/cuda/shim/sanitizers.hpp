@@ -12,7 +12,7 @@
 #endif
 #if defined(__SANITIZE_ADDRESS__) || DFLASH_SHIM_HAS_FEATURE(address_sanitizer)
 #define DFLASH_SHIM_ASAN 1
-#include <sanitizer/common_interface_defs.h>
+#include <sanitizer/asan_interface.h>
 #else
 #define DFLASH_SHIM_ASAN 0
 #endif
@@ -34,6 +34,19 @@ void AnnotateIgnoreWritesEnd(const char* file, int line);
 DFLASH_BEGIN_NAMESPACE
 
 namespace cuda::shim {
+
+/// Any access to this memory is reported by the address sanitizer, until allow_access of the same bytes.
+inline void forbid_access([[maybe_unused]] const void* memory, [[maybe_unused]] std::size_t bytes) noexcept {
+#if DFLASH_SHIM_ASAN
+    __asan_poison_memory_region(memory, bytes);
+#endif
+}
+
+inline void allow_access([[maybe_unused]] const void* memory, [[maybe_unused]] std::size_t bytes) noexcept {
+#if DFLASH_SHIM_ASAN
+    __asan_unpoison_memory_region(memory, bytes);
+#endif
+}
 
 /// While one lives, the thread sanitizer sees neither the accesses nor the locks of this thread: the simulator's own
 /// bookkeeping must not order what a kernel's barriers do not order.
