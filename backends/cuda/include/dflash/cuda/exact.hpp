@@ -265,6 +265,7 @@ public:
 private:
     static constexpr index attend_rows_at_once = 32;
     static constexpr int attend_tile = 8;  // query vectors of a block
+    static constexpr std::size_t most_tables = 16;
 
     struct device_table {
         buffer<float, device_space> cos;
@@ -470,6 +471,11 @@ private:
         const auto found = tables_->find(table.identity());
         if (found != tables_->end()) {
             return found->second;
+        }
+        if (tables_->size() >= most_tables) {
+            wait();
+            shared_->forget();  // graphs that read the tables
+            tables_->clear();
         }
         const index size = table.positions() * table.half();
         device_table made{buffer<float, device_space>(size), buffer<float, device_space>(size)};
