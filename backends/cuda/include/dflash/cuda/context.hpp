@@ -11,9 +11,9 @@
 #include <utility>
 #include <vector>
 
+#include <dflash/concepts/replay.hpp>
 #include <dflash/cuda/kernels/rows.cuh>
 #include <dflash/cuda/memory.hpp>
-#include <dflash/model/replay.hpp>
 
 DFLASH_BEGIN_NAMESPACE
 

@@ -252,7 +252,7 @@ public:
         }
     }
 
-    /// See model/replay.hpp.
+    /// See concepts/replay.hpp.
     template <class Body>
     void replay(const replay_key& key, index position, Body body) const {
         if (runtime::visible(key.in)) {
