@@ -142,26 +142,13 @@ public:
         if (y.empty()) {
             return;
         }
-        const token_id* read = ids.data();
-        buffer<token_id, device_space> copied;
-        if (!runtime::visible(read)) {
-            for (const token_id id : ids) {
-                if (id < 0 || id >= w.rows()) {
-                    raise<config_error>("gather: got id ", id, ", needs one of the ", w.rows(), " rows of the table");
-                }
-            }
-            copied = buffer<token_id, device_space>(size_of(ids));
-            runtime::copy(copied.data(), read, ids.size_bytes(), shared_->stream());
-            read = copied.data();
-        }
-        visit_type(w.type(), [&](auto stored) {
-            using kernel = gather_kernel<decltype(stored)>;
-            launch<kernel>(columns(y.cols(), y.rows()),
-                           {w.words_.data(), read, y.data(), y.stride(), as_int(w.rows()), as_int(w.cols())});
+        with_ids(ids, w.rows(), [&](const token_id* read) {
+            visit_type(w.type(), [&](auto stored) {
+                using kernel = gather_kernel<decltype(stored)>;
+                launch<kernel>(columns(y.cols(), y.rows()),
+                               {w.words_.data(), read, y.data(), y.stride(), as_int(w.rows()), as_int(w.cols())});
+            });
         });
-        if (copied.size() > 0) {
-            wait();  // before the ids go away
-        }
     }
 
     /// RMSNorm of every row. y may be x. Shapes: x, y (m, n), w (n).
@@ -263,6 +250,8 @@ public:
     }
 
 private:
+    friend class fast;  // checks, uploads and launches in the same way
+
     static constexpr index attend_rows_at_once = 32;
     static constexpr int attend_tile = 8;  // query vectors of a block
     static constexpr std::size_t most_tables = 16;
@@ -335,6 +324,29 @@ private:
         buffer<std::byte, device_space> stored(bytes);
         runtime::copy(stored.data(), tensor.data, static_cast<std::size_t>(bytes), shared_->stream());
         return stored;
+    }
+
+    /// Calls launch with ids that a kernel can read: those of a table with `rows` rows, see gather.
+    template <class Launch>
+    void with_ids(std::span<const token_id> ids, index rows, Launch launch) const {
+        if (runtime::visible(ids.data())) {
+            launch(ids.data());
+            return;
+        }
+        for (const token_id id : ids) {
+            if (id < 0 || id >= rows) {
+                raise<config_error>("gather: got id ", id, ", needs one of the ", rows, " rows of the table");
+            }
+        }
+        const buffer<token_id, device_space> copied = copy_of(ids);
+        launch(copied.data());
+        wait();  // before the ids go away
+    }
+
+    buffer<token_id, device_space> copy_of(std::span<const token_id> ids) const {
+        buffer<token_id, device_space> copied(size_of(ids));
+        runtime::copy(copied.data(), ids.data(), ids.size_bytes(), shared_->stream());
+        return copied;
     }
 
     template <class From>
