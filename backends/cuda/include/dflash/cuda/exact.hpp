@@ -315,6 +315,11 @@ private:
 
     template <class Kernel>
     void launch(const launch_shape& shape, const typename Kernel::arguments& arguments) const {
+        constexpr unsigned most = 65535;
+        if (shape.blocks.y > most) {
+            raise<config_error>("forward: got ", shape.blocks.y, " rows, this backend takes at most ", most,
+                                " at once (prefill_chunk)");
+        }
         shared_->launch<Kernel>(shape, arguments);
     }
 
