@@ -31,7 +31,7 @@ def defined():
                     raise SystemExit(f"FAILED: {header}:{number}: a run outside a struct")
                 names[struct] = f"{header.relative_to(nvcc.SOURCE)}:{number}"
             if "__global__" in line and header.name != "execution_device.hpp":
-                raise SystemExit(f"FAILED: {header}:{number}: an entry of its own; kernels have a run, see execution.hpp")
+                raise SystemExit(f"FAILED: {header}:{number}: a second entry; kernels have a run, see execution.hpp")
     if not names:
         raise SystemExit("FAILED: the backend's headers hold no kernel")
     return names

@@ -39,7 +39,7 @@ def flags():
 def run(*options):
     """What nvcc printed. Ends the program when it fails."""
     command = [need(), *map(str, options)]
-    done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     if done.returncode != 0:
         print(done.stdout, end="")
         print("FAILED:", *command)
