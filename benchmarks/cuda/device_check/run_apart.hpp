@@ -5,6 +5,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <string>
 #include <thread>
@@ -27,8 +28,8 @@ struct section_result {
 inline section_result run_apart(const std::string& name, std::vector<std::string> command, double limit,
                                 const char* program = "/proc/self/exe") {
     section_result found{name, "could not be started", 0, {}};
-    char lines[] = "/tmp/cuda-device-check-XXXXXX";
-    const int file = mkstemp(lines);
+    std::string lines = (std::filesystem::temp_directory_path() / "cuda-device-check-XXXXXX").string();
+    const int file = mkstemp(lines.data());
     if (file < 0) {
         return found;
     }
@@ -68,7 +69,7 @@ inline section_result run_apart(const std::string& name, std::vector<std::string
     for (std::string line; std::getline(from, line) && !from.eof();) {  // a last line that was cut is left out
         found.lines.push_back(line);
     }
-    std::remove(lines);
+    std::remove(lines.c_str());
     return found;
 }
 
