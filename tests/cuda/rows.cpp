@@ -69,10 +69,17 @@ TEST_CASE("rms_norm_heads and rope go head by head, rope by position") {
     }
 }
 
+TEST_CASE("more rows than a launch has are refused with both numbers") {
+    const dflash::cuda::exact ops;
+    device_matrix x(ops, 65536, 1);
+    device_matrix y(ops, 65536, 1);
+    CHECK_THROWS_WITH_AS(ops.add(x.view(), y.view()), doctest::Contains("65536 rows"), dflash::config_error);
+}
+
 TEST_CASE("another rotary table is another table, wherever it lies") {
     const dflash::cuda::exact ops;
     const matrix x = filled(1, 8, 3, content::plain);
-    for (int i = 0; i < 4; ++i) {
+    for (int i = 0; i < 40; ++i) {
         // Each takes the memory of the one before.
         numerics::rope_parameters parameters;
         parameters.theta = 100.0 * (i + 1);

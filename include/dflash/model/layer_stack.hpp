@@ -12,9 +12,9 @@
 #include <vector>
 
 #include <dflash/concepts/observer.hpp>
+#include <dflash/concepts/replay.hpp>
 #include <dflash/identity.hpp>
 #include <dflash/model/layer.hpp>
-#include <dflash/model/replay.hpp>
 #include <dflash/model/rope_positions.hpp>
 
 DFLASH_BEGIN_NAMESPACE

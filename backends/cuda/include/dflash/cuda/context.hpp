@@ -11,9 +11,9 @@
 #include <utility>
 #include <vector>
 
+#include <dflash/concepts/replay.hpp>
 #include <dflash/cuda/kernels/rows.cuh>
 #include <dflash/cuda/memory.hpp>
-#include <dflash/model/replay.hpp>
 
 DFLASH_BEGIN_NAMESPACE
 
@@ -89,12 +89,13 @@ public:
     }
 
     /// Memory of at least `size` elements that all operations share; growing it moves it.
-    float* scratch(buffer<float, device_space>& memory, index size) {
+    template <class T>
+    T* scratch(buffer<T, device_space>& memory, index size) {
         if (memory.size() < size) {
             wait();
             forget();
-            memory = buffer<float, device_space>();
-            memory = buffer<float, device_space>(size);
+            memory = buffer<T, device_space>();
+            memory = buffer<T, device_space>(size);
         }
         return memory.data();
     }

@@ -142,26 +142,13 @@ public:
         if (y.empty()) {
             return;
         }
-        const token_id* read = ids.data();
-        buffer<token_id, device_space> copied;
-        if (!runtime::visible(read)) {
-            for (const token_id id : ids) {
-                if (id < 0 || id >= w.rows()) {
-                    raise<config_error>("gather: got id ", id, ", needs one of the ", w.rows(), " rows of the table");
-                }
-            }
-            copied = buffer<token_id, device_space>(size_of(ids));
-            runtime::copy(copied.data(), read, ids.size_bytes(), shared_->stream());
-            read = copied.data();
-        }
-        visit_type(w.type(), [&](auto stored) {
-            using kernel = gather_kernel<decltype(stored)>;
-            launch<kernel>(columns(y.cols(), y.rows()),
-                           {w.words_.data(), read, y.data(), y.stride(), as_int(w.rows()), as_int(w.cols())});
+        with_ids(ids, w.rows(), [&](const token_id* read) {
+            visit_type(w.type(), [&](auto stored) {
+                using kernel = gather_kernel<decltype(stored)>;
+                launch<kernel>(columns(y.cols(), y.rows()),
+                               {w.words_.data(), read, y.data(), y.stride(), as_int(w.rows()), as_int(w.cols())});
+            });
         });
-        if (copied.size() > 0) {
-            wait();  // before the ids go away
-        }
     }
 
     /// RMSNorm of every row. y may be x. Shapes: x, y (m, n), w (n).
@@ -252,7 +239,7 @@ public:
         }
     }
 
-    /// See model/replay.hpp.
+    /// See concepts/replay.hpp.
     template <class Body>
     void replay(const replay_key& key, index position, Body body) const {
         if (runtime::visible(key.in)) {
@@ -263,8 +250,11 @@ public:
     }
 
 private:
+    friend class fast;  // checks, uploads and launches in the same way
+
     static constexpr index attend_rows_at_once = 32;
     static constexpr int attend_tile = 8;  // query vectors of a block
+    static constexpr std::size_t most_tables = 16;
 
     struct device_table {
         buffer<float, device_space> cos;
@@ -325,6 +315,11 @@ private:
 
     template <class Kernel>
     void launch(const launch_shape& shape, const typename Kernel::arguments& arguments) const {
+        constexpr unsigned most = 65535;
+        if (shape.blocks.y > most) {
+            raise<config_error>("forward: got ", shape.blocks.y, " rows, this backend takes at most ", most,
+                                " at once (prefill_chunk)");
+        }
         shared_->launch<Kernel>(shape, arguments);
     }
 
@@ -334,6 +329,29 @@ private:
         buffer<std::byte, device_space> stored(bytes);
         runtime::copy(stored.data(), tensor.data, static_cast<std::size_t>(bytes), shared_->stream());
         return stored;
+    }
+
+    /// Calls launch with ids that a kernel can read: those of a table with `rows` rows, see gather.
+    template <class Launch>
+    void with_ids(std::span<const token_id> ids, index rows, Launch launch) const {
+        if (runtime::visible(ids.data())) {
+            launch(ids.data());
+            return;
+        }
+        for (const token_id id : ids) {
+            if (id < 0 || id >= rows) {
+                raise<config_error>("gather: got id ", id, ", needs one of the ", rows, " rows of the table");
+            }
+        }
+        const buffer<token_id, device_space> copied = copy_of(ids);
+        launch(copied.data());
+        wait();  // before the ids go away
+    }
+
+    buffer<token_id, device_space> copy_of(std::span<const token_id> ids) const {
+        buffer<token_id, device_space> copied(size_of(ids));
+        runtime::copy(copied.data(), ids.data(), ids.size_bytes(), shared_->stream());
+        return copied;
     }
 
     template <class From>
@@ -470,6 +488,11 @@ private:
         const auto found = tables_->find(table.identity());
         if (found != tables_->end()) {
             return found->second;
+        }
+        if (tables_->size() >= most_tables) {
+            wait();
+            shared_->forget();  // graphs that read the tables
+            tables_->clear();
         }
         const index size = table.positions() * table.half();
         device_table made{buffer<float, device_space>(size), buffer<float, device_space>(size)};

@@ -1,6 +1,8 @@
 // Memory of a device and pinned memory of the host, as buffers of the library.
 #pragma once
 
+#include <cstring>
+#include <limits>
 #include <utility>
 
 #include <dflash/buffer.hpp>

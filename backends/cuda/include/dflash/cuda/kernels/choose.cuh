@@ -72,6 +72,7 @@ struct choose_kernel {
             }
         }
         best = best_of_block(t, best);
+        // Its barrier stands between the two uses of best_of_block's memory, too.
         const int all_finite = all_of_block(t, finite);
         if (a.how.temperature > 0) {
             const float largest = best.value;
@@ -113,7 +114,6 @@ private:
         }
         float* values = t.template shared<float>(0);
         auto* tokens = reinterpret_cast<token_id*>(values + t.threads() / warp_size);
-        t.sync();  // what was there before has been read
         if (t.lane() == 0) {
             values[t.warp()] = best.value;
             tokens[t.warp()] = best.token;
@@ -133,7 +133,6 @@ private:
             all &= t.shuffle_down(all, half);
         }
         int* warps = t.template shared<int>(8 * (t.threads() / warp_size));
-        t.sync();
         if (t.lane() == 0) {
             warps[t.warp()] = all;
         }

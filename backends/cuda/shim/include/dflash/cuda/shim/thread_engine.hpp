@@ -63,6 +63,7 @@ public:
         {
             const hidden_from_tsan hidden;
             std::unique_lock lock(mutex_);
+            give_up_after_failure();
             if (points_.arrive_at_barrier(thread, place)) {
                 for (int i = 0; i < job_.threads; ++i) {
                     flag(go_, i) = true;
@@ -77,6 +78,7 @@ public:
     std::uint64_t exchange(int thread, meeting_place place, std::uint64_t value, int source) override {
         const hidden_from_tsan hidden;
         std::unique_lock lock(mutex_);
+        give_up_after_failure();
         if (points_.arrive_at_shuffle(thread, place, value, source)) {
             const int first = thread / warp_size * warp_size;
             for (int i = first; i < first + warp_size; ++i) {
@@ -118,6 +120,11 @@ private:
     void wait(int thread, std::unique_lock<std::mutex>& lock) {
         warp_of(thread).wait(lock, [&] { return flag(go_, thread) || failure_ != nullptr; });
         flag(go_, thread) = false;
+        give_up_after_failure();
+    }
+
+    /// After a failure nobody meets any more: some of those who waited have left.
+    void give_up_after_failure() const {
         if (failure_ != nullptr) {
             throw cancelled{};
         }
@@ -151,6 +158,7 @@ private:
             job_.body(*this, thread, job_.arguments);
             const hidden_from_tsan hidden;
             const std::lock_guard lock(mutex_);
+            give_up_after_failure();
             points_.end(thread);
         } catch (const cancelled&) {
         } catch (...) {
