@@ -8,6 +8,7 @@
 #include <map>
 #include <string>
 
+#include <dflash/cuda/blas_lt.hpp>
 #include <dflash/cuda/memory.hpp>
 
 DFLASH_BEGIN_NAMESPACE
