@@ -158,7 +158,6 @@ private:
             job_.body(*this, thread, job_.arguments);
             const hidden_from_tsan hidden;
             const std::lock_guard lock(mutex_);
-            give_up_after_failure();
             points_.end(thread);
         } catch (const cancelled&) {
         } catch (...) {
