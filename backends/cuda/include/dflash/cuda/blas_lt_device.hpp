@@ -8,6 +8,7 @@
 #include <map>
 #include <string>
 
+#include <dflash/cuda/blas_lt.hpp>
 #include <dflash/cuda/memory.hpp>
 
 DFLASH_BEGIN_NAMESPACE
@@ -41,8 +42,8 @@ private:
     // Fixed, since it decides which algorithms there are. As much as cuBLAS takes for itself on Hopper.
     static constexpr index workspace_bytes = index{32} << 20;
 
-    // Parts of a product that is split along k are added in a separate step, in a fixed order. Reductions in place
-    // depend on which block comes first.
+    // Parts of a product that is split along k are added in a step of their own. In place, blocks would add to y one
+    // after another, in an order that is nowhere promised.
     static constexpr std::uint32_t reductions = CUBLASLT_REDUCTION_SCHEME_NONE | CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
 
     /// All that an algorithm is chosen by.

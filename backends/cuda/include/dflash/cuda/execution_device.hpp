@@ -3,6 +3,8 @@
 
 #include <cuda_runtime.h>
 
+#include <dflash/cuda/execution.hpp>
+
 DFLASH_BEGIN_NAMESPACE
 
 namespace cuda {

@@ -1,10 +1,10 @@
 // The fast CUDA backend: products of matrices by cuBLASLt on tensor cores, all else by the exact backend.
 //
 // It promises determinism::run_to_run and no more: the same calls on the same machine give the same bits, since the
-// algorithm for each shape is chosen once and never reduces with atomics. It cannot promise batch invariance, because
-// cuBLASLt adds in another order for another number of rows. As a target it therefore needs allow_numeric_drift. As a
-// draft of an exact target it costs nothing: losslessness depends on the target alone. Construct it from the target's
-// cuda::exact then, so that both work in one stream.
+// algorithm for each shape is chosen once and splits no sum in a way that leaves the order open. It cannot promise
+// batch invariance, because cuBLASLt adds in another order for another number of rows. As a target it therefore needs
+// allow_numeric_drift. As a draft of an exact target it costs nothing: losslessness depends on the target alone.
+// Construct it from the target's cuda::exact then, so that both work in one stream.
 //
 // Linears take bf16 weights, round their inputs to bf16 (nearest even) and add in f32. Matrices of other types are
 // refused: the exact backend serves them. Norms and biases may have any type.

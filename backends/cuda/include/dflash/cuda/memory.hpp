@@ -1,11 +1,14 @@
 // Memory of a device and pinned memory of the host, as buffers of the library.
 #pragma once
 
+#include <cstddef>
 #include <cstring>
 #include <limits>
+#include <type_traits>
 #include <utility>
 
 #include <dflash/buffer.hpp>
+#include <dflash/contracts.hpp>
 #include <dflash/cuda/runtime.hpp>
 #include <dflash/vocabulary.hpp>
 

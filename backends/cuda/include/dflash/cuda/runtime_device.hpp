@@ -1,9 +1,13 @@
 // dflash::cuda::runtime on the CUDA runtime.
 #pragma once
 
+#include <cstddef>
+#include <type_traits>
+
 #include <cuda_runtime.h>
 
 #include <dflash/contracts.hpp>
+#include <dflash/cuda/execution.hpp>
 
 DFLASH_BEGIN_NAMESPACE
 
