@@ -6,7 +6,7 @@
 #   benchmarks/cuda/device_check.sh [--arch sm_90] [--build-only] [--binary FILE] [-- arguments of the program]
 #
 #   --build-only   leaves the program in build/cuda-device-check/, for a machine without a compiler
-#   --binary FILE  runs this one and builds nothing
+#   --binary FILE  runs this one, named from the folder of the project, and builds nothing
 #
 # The report goes to $OUT, or to build/cuda-device-check.
 set -euo pipefail

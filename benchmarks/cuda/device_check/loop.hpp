@@ -141,19 +141,20 @@ inline void check_pair(report& out, const std::string& name, const pair_views& p
     });
 }
 
+/// Pairs in folders come first: their drafts are right often enough to be accepted.
 inline void check_loop(report& out, bool quick, const std::vector<pair_folders>& folders) {
+    for (const pair_folders& folder : folders) {
+        out.attempt(folder.target, [&] {
+            const pair_views pair = read_pair(folder.target, folder.draft);
+            check_pair(out, folder.target, pair, 1, quick ? 3 : 12, quick ? 4 : 120);
+        });
+    }
     for (std::uint64_t seed = 1; seed <= (quick ? 2U : 24U); ++seed) {
         dflash::test::random_pair made;
         dflash::test::make_random_pair(made, seed);
         const pair_views pair{made.target, made.target_tensors, made.draft, made.draft_tensors};
         const index prompt = quick ? 3 : seed % 4 == 0 ? 250 : 20;
         check_pair(out, "random pair " + std::to_string(seed), pair, seed, prompt, quick ? 8 : 60);
-    }
-    for (const pair_folders& folder : folders) {
-        out.attempt(folder.target, [&] {
-            const pair_views pair = read_pair(folder.target, folder.draft);
-            check_pair(out, folder.target, pair, 1, quick ? 3 : 12, quick ? 4 : 120);
-        });
     }
 }
 
