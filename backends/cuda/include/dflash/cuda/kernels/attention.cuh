@@ -262,7 +262,7 @@ private:
     /// Row-major over (row, head).
     [[nodiscard]] DFLASH_DEVICE static std::int64_t slot(const arguments& a, int kv_head, int vector) {
         const int group = a.heads / a.kv_heads;
-        return std::int64_t{vector / group} * a.heads + kv_head * group + vector % group;
+        return std::int64_t{vector / group} * a.heads + std::int64_t{kv_head} * group + vector % group;
     }
 };
 

@@ -251,7 +251,7 @@ private:
         const int column = t.lane() % columns;
         const int row = t.lane() / columns * own_rows;
         float chain[std::size_t{own_outputs}][std::size_t{own_rows}] = {};
-        const word4* at = panel + c * words * panel_width + column;
+        const word4* at = panel + std::int64_t{c} * words * panel_width + column;
         DFLASH_UNROLL_BY_4
         for (int g = 0; g < last; ++g) {
             word4 word[std::size_t{own_outputs}];

@@ -211,7 +211,7 @@ private:
         }
         words[1] = reinterpret_cast<void*>(&fiber::entry);  // x30, the address to return to
 #endif
-        inside_ = words;
+        inside_ = static_cast<void*>(words);
     }
 #else
     using context = ucontext_t;

@@ -146,7 +146,7 @@ private:
         try {
             job_.body(*this, thread, job_.arguments);
             points_.end(thread);
-        } catch (const cancelled&) {
+        } catch (const cancelled&) {  // NOLINT(bugprone-empty-catch): told to end, and ends here
         } catch (...) {
             failure_ = std::current_exception();
         }

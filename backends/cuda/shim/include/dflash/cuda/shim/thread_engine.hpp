@@ -159,7 +159,7 @@ private:
             const hidden_from_tsan hidden;
             const std::lock_guard lock(mutex_);
             points_.end(thread);
-        } catch (const cancelled&) {
+        } catch (const cancelled&) {  // NOLINT(bugprone-empty-catch): told to end, and ends here
         } catch (...) {
             const hidden_from_tsan hidden;
             const std::lock_guard lock(mutex_);
