@@ -1,4 +1,6 @@
 // RMSNorm, rotary positions, SiLU, sums and copies of the exact CUDA backend, against numerics bit for bit.
+#include <algorithm>
+
 #include <dflash/numerics/activation.hpp>
 #include <dflash/numerics/rms_norm.hpp>
 #include <dflash/numerics/rope.hpp>
@@ -66,6 +68,26 @@ TEST_CASE("rms_norm_heads and rope go head by head, rope by position") {
         CAPTURE(e);
         CHECK(differing(on.host(ops), right) == 0);
         CHECK(on.host(ops).padding_intact());
+    }
+}
+
+TEST_CASE("arithmetic that is not the specified one is refused, each kind by its sentence") {
+    using kernel = dflash::cuda::self_test_kernel;
+    const dflash::cuda::exact ops;
+    dflash::buffer<float, dflash::cuda::pinned_space> memory(kernel::inputs + kernel::results);
+    std::copy_n(kernel::given, kernel::inputs, memory.data());
+    float* out = memory.data() + kernel::inputs;
+    ops.context().launch<kernel>({.blocks = {}, .threads = 32, .shared_bytes = 0}, {memory.data(), out});
+    ops.wait();
+    CHECK_NOTHROW(dflash::cuda::detail::check_self_test(out));
+    // What flush-to-zero, separate rounding, contraction and approximate division and roots would give.
+    const float wrong[kernel::results] = {0.0F, 0.0F, 0.0F, 0x1p-24F, 0x1.555554p-3F, 0x1.bb67bp+0F};
+    for (int i = 0; i < kernel::results; ++i) {
+        CAPTURE(i);
+        const float kept = out[i];
+        out[i] = wrong[i];
+        CHECK_THROWS_AS(dflash::cuda::detail::check_self_test(out), dflash::backend_error);
+        out[i] = kept;
     }
 }
 

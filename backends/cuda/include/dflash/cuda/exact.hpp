@@ -19,6 +19,7 @@
 #include <dflash/cuda/kernels/attention.cuh>
 #include <dflash/cuda/kernels/linear.cuh>
 #include <dflash/cuda/kernels/rows.cuh>
+#include <dflash/cuda/kernels/self_test.cuh>
 #include <dflash/cuda/memory.hpp>
 
 DFLASH_BEGIN_NAMESPACE
@@ -45,6 +46,40 @@ private:
     index cols_ = 0;
 };
 
+namespace detail {
+
+/// Errors: backend_error when results of self_test_kernel are not what the arithmetic says.
+inline void check_self_test(const float* results) {
+    constexpr struct {
+        float right;
+        const char* otherwise;
+    } rows[self_test_kernel::results] = {
+        {0x1p-148F, "subnormal floats do not survive an addition"},
+        {0x1p-127F, "subnormal floats do not survive a multiplication"},
+        {0x1p-24F, "fma rounds twice (it is not fused)"},
+        {0.0F, "a product and a sum became one fma: the kernels need nvcc -fmad=false"},
+        {0x1.555556p-3F, "division is not correctly rounded"},
+        {0x1.bb67aep+0F, "the square root is not correctly rounded"},
+    };
+    for (int i = 0; i < self_test_kernel::results; ++i) {
+        if (numerics::to_bits(results[i]) != numerics::to_bits(rows[i].right)) {
+            raise<backend_error>("cuda::exact: ", rows[i].otherwise);
+        }
+    }
+}
+
+/// Errors: backend_error when kernels do not compute as the results rely on.
+inline void require_device_arithmetic(const context& shared) {
+    buffer<float, pinned_space> memory(self_test_kernel::inputs + self_test_kernel::results);
+    std::copy_n(self_test_kernel::given, self_test_kernel::inputs, memory.data());
+    shared.launch<self_test_kernel>({.blocks = {}, .threads = warp_size, .shared_bytes = 0},
+                                    {memory.data(), memory.data() + self_test_kernel::inputs});
+    shared.wait();
+    check_self_test(memory.data() + self_test_kernel::inputs);
+}
+
+}  // namespace detail
+
 /// How the exact backend works.
 struct exact_options {
     /// bf16: linears with bf16 weights round their inputs to bf16 once (numerics/bf16_tier.hpp).
@@ -62,11 +97,13 @@ public:
     static constexpr determinism guarantee = determinism::cross_isa;
 
     exact() : exact(exact_options{}) {}
-    /// Errors: backend_error when there is no device.
+    /// Errors: backend_error when there is no device, or when its arithmetic is not the one the results rely on.
     explicit exact(exact_options options)
         : shared_(std::make_shared<cuda::context>()),
           tables_(std::make_shared<tables>()),
-          activation_(options.activation) {}
+          activation_(options.activation) {
+        detail::require_device_arithmetic(*shared_);
+    }
 
     [[nodiscard]] cuda::context& context() const noexcept { return *shared_; }
     [[nodiscard]] activation_type activation() const noexcept { return activation_; }
