@@ -6,6 +6,8 @@
 // Source: DFlash, arXiv 2602.06036.
 #pragma once
 
+#include <optional>
+#include <span>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -33,6 +35,12 @@ public:
           hidden_norm_(decoder_layer<Ops>::norm(stack_.ops(), "hidden_norm", weights.hidden_norm, shape_.hidden_size)),
           norm_(decoder_layer<Ops>::norm(stack_.ops(), "norm", weights.norm, shape_.hidden_size)) {
         tell_packed(weights.on_packed.get(), weights.fc);
+        if constexpr (one_product_for_context) {
+            if (size_of(std::span(weights.layers)) == shape_.layers) {
+                context_projections_.emplace(
+                    decoder_layer<Ops>::context_projections(stack_.ops(), shape_, weights.layers));
+            }
+        }
         stack_.pack("draft", weights.layers, projection::q_and_kv, weights.on_packed.get());
     }
 
@@ -96,13 +104,18 @@ public:
 private:
     using rows = matrix_view<scalar, space>;
 
+    /// Whether the backend wants K and V of context from one product for all layers. It costs the memory of k_proj and
+    /// v_proj once more, and pays where a product of one layer is too small to keep the machine busy.
+    static constexpr bool one_product_for_context = requires { requires Ops::one_product_for_context; };
+
+    [[nodiscard]] index kv_cols() const noexcept { return 2 * shape_.kv_heads * shape_.head_dim; }
+
     /// What inject() computes.
     void run_inject(matrix_view<const float, space> features, cache_type& cache, index position) {
         const index c = features.rows();
-        const index kv_cols = 2 * shape_.kv_heads * shape_.head_dim;
         const rows projected = projected_.matrix(c, shape_.hidden_size);
         const rows context = context_.matrix(c, shape_.hidden_size);
-        const rows kv = context_kv_.matrix(c, kv_cols);
+        const rows kv = context_kv_.matrix(c, kv_cols());
         if constexpr (std::is_same_v<scalar, float>) {
             stack_.ops().linear(features, fc_, projected);
         } else {
@@ -110,12 +123,30 @@ private:
             stack_.ops().copy(features, in);
             stack_.ops().linear(in, fc_, projected);
         }
+        if constexpr (one_product_for_context) {
+            inject_at_once(projected, context, cache, position);
+            return;
+        }
         stack_.ops().rms_norm(projected, hidden_norm_, shape_.rms_norm_eps, context);
         stack_.show("context", -1, position, context);
         for (index l = 0; l < shape_.layers; ++l) {
             stack_.inject(l, position, context, kv);
-            write_rows(stack_.ops(), cache, l, position, kv.columns(0, kv_cols / 2),
-                       kv.columns(kv_cols / 2, kv_cols / 2));
+            write_rows(stack_.ops(), cache, l, position, kv.columns(0, kv_cols() / 2),
+                       kv.columns(kv_cols() / 2, kv_cols() / 2));
+        }
+    }
+
+    /// The end of run_inject() with all layers' K and V from one product.
+    void inject_at_once(rows projected, rows context, cache_type& cache, index position) {
+        stack_.ops().rms_norm(projected, hidden_norm_, shape_.rms_norm_eps, context);
+        stack_.show("context", -1, position, context);
+        const rows all = context_kv_.matrix(context.rows(), shape_.layers * kv_cols());
+        stack_.ops().linear(context, *context_projections_, all);
+        for (index l = 0; l < shape_.layers; ++l) {
+            const rows kv = all.columns(l * kv_cols(), kv_cols());
+            stack_.finish_context(l, position, kv);
+            write_rows(stack_.ops(), cache, l, position, kv.columns(0, kv_cols() / 2),
+                       kv.columns(kv_cols() / 2, kv_cols() / 2));
         }
     }
 
@@ -141,7 +172,7 @@ private:
         }
         projected_ = buffer<scalar, space>(c * shape_.hidden_size);
         context_ = buffer<scalar, space>(c * shape_.hidden_size);
-        context_kv_ = buffer<scalar, space>(c * 2 * shape_.kv_heads * shape_.head_dim);
+        context_kv_ = buffer<scalar, space>(c * kv_cols() * (one_product_for_context ? shape_.layers : 1));
         if constexpr (!std::is_same_v<scalar, float>) {
             features_ = buffer<scalar, space>(c * feature_size());
         }
@@ -157,7 +188,8 @@ private:
     buffer<scalar, space> features_;    // (c, k*d), only where the scalar is not float
     buffer<scalar, space> projected_;   // (c, d)
     buffer<scalar, space> context_;     // (c, d)
-    buffer<scalar, space> context_kv_;  // (c, 2*g*e)
+    buffer<scalar, space> context_kv_;  // (c, 2*g*e), of all layers with one_product_for_context
+    std::optional<typename Ops::linear_weights> context_projections_;
 };
 
 DFLASH_END_NAMESPACE

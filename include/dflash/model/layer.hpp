@@ -147,6 +147,23 @@ public:
         finish_keys(ops, shape, table, position, kv.columns(0, kv.cols() / 2));
     }
 
+    /// The rest of inject() for rows that k and v of context_projections() gave.
+    void finish_context(const Ops& ops, const transformer_shape& shape, const numerics::rope_table& table,
+                        index position, rows kv) const {
+        finish_keys(ops, shape, table, position, kv.columns(0, kv.cols() / 2));
+    }
+
+    /// k_proj and v_proj of all layers, one behind the other: a single product for all K and V rows of context.
+    static linear_weights context_projections(const Ops& ops, const transformer_shape& shape,
+                                              std::span<const layer_weights> layers) {
+        std::vector<part> parts;
+        for (const layer_weights& w : layers) {
+            parts.push_back({"k_proj", w.k, w.k_bias, shape.kv_heads * shape.head_dim, shape.hidden_size});
+            parts.push_back({"v_proj", w.v, w.v_bias, shape.kv_heads * shape.head_dim, shape.hidden_size});
+        }
+        return stack(ops, parts, shape.attention_bias);
+    }
+
     /// Adds attention's output projection and then the MLP to hidden(m).
     void finish(const Ops& ops, const transformer_shape& shape, layer_workspace<Ops>& work, index m) const {
         ops.linear(work.attended(m), o_, work.out(m));

@@ -113,6 +113,11 @@ public:
         layers_[static_cast<std::size_t>(layer)].inject(ops_, *shape_, rope_.table(), position, context, kv);
     }
 
+    /// The same for rows that the stacked projections gave.
+    void finish_context(index layer, index position, rows kv) const {
+        layers_[static_cast<std::size_t>(layer)].finish_context(ops_, *shape_, rope_.table(), position, kv);
+    }
+
     /// Tells the observer of rows on their way.
     void show(std::string_view name, index layer, index position, matrix_view<const scalar, space> values) {
         if constexpr (std::is_same_v<scalar, float>) {

@@ -94,6 +94,7 @@ public:
     using cache_type = device_cache;
     using linear_weights = cuda::linear_weights;
     using vector_weights = buffer<float, device_space>;
+    static constexpr bool one_product_for_context = true;  ///< see draft_transformer
     static constexpr determinism guarantee = determinism::cross_isa;
 
     exact() : exact(exact_options{}) {}

@@ -51,6 +51,7 @@ public:
     using cache_type = device_cache;
     using linear_weights = fast_weights;
     using vector_weights = exact::vector_weights;
+    static constexpr bool one_product_for_context = true;  ///< see draft_transformer
     static constexpr determinism guarantee = determinism::run_to_run;
 
     /// Errors: backend_error when there is no device.
