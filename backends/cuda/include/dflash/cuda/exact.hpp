@@ -57,7 +57,7 @@ inline void check_self_test(const float* results) {
         {0x1p-148F, "subnormal floats do not survive an addition"},
         {0x1p-127F, "subnormal floats do not survive a multiplication"},
         {0x1p-24F, "fma rounds twice (it is not fused)"},
-        {0.0F, "a product and a sum became one fma: the kernels need nvcc -fmad=false"},
+        {0.0F, "a product and a sum became one fma: see nvcc_flags.txt"},
         {0x1.555556p-3F, "division is not correctly rounded"},
         {0x1.bb67aep+0F, "the square root is not correctly rounded"},
     };

@@ -1,6 +1,6 @@
 // Whether kernels compute as the results rely on: the device's part of numerics/self_test.hpp.
 //
-// Flags of nvcc decide it (-fmad=false, no -use_fast_math), and none of them shows as a macro.
+// Flags of nvcc decide it (nvcc_flags.txt), and none of them shows as a macro.
 #pragma once
 
 #include <dflash/cuda/execution.hpp>
