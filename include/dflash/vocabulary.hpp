@@ -33,8 +33,9 @@ enum class determinism : std::uint8_t {
 /// Memory the CPU can dereference.
 struct host_space {};
 
-/// Where the tokens of a model live whose views are in Space: `type` is a space that the host can dereference. A backend
-/// whose kernels choose tokens names memory that both sides see; such tokens are there once a verdict has come back.
+/// Where the tokens of a model live whose views are in Space: `type` is a space that the host can dereference. A
+/// backend whose kernels choose tokens names memory that both sides see; such tokens are there once a verdict has come
+/// back.
 template <class Space>
 struct token_space {
     using type = host_space;
