@@ -169,8 +169,9 @@ int run(const options& o) {
                                  .seconds = {},
                                  .attention = {},
                                  .least = {static_cast<double>(k * n * size_of(task.type)),
-                                           2.0 * static_cast<double>(rows * k * n)},
-                                 .peak = p.bf16_dots && peaks.bf16_dot > 0 ? peaks.bf16_dot : peaks.fma});
+                                           2.0 * static_cast<double>(rows * k * n), 0},
+                                 .peak = p.bf16_dots && peaks.bf16_dot > 0 ? peaks.bf16_dot : peaks.fma,
+                                 .f32_peak = peaks.fma});
             }
             check_agreement(all);
             for (int round = 0; round < o.rounds; ++round) {

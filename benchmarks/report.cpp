@@ -158,6 +158,19 @@ void print_invariance(const json& file) {
     }
 }
 
+void print_load(const json& file) {
+    if (file.is_null()) {
+        return;
+    }
+    const auto ms = [&](const char* key) {
+        return number(1e3 * median(file.at(key).get<std::vector<double>>()), "%.0f");
+    };
+    std::printf("\nloading %s MB: %s ms; reading the file into memory: %s ms; most memory held: %s of the file\n",
+                number(file.at("file_bytes").get<double>() * 1e-6, "%.0f").c_str(), ms("load_seconds").c_str(),
+                ms("read_seconds").c_str(),
+                number(file.at("peak_bytes").get<double>() / file.at("file_bytes").get<double>()).c_str());
+}
+
 /// The share of the processors that other programs used while the numbers were taken.
 void say_how_quiet(const std::vector<const json*>& files) {
     std::vector<double> shares;
@@ -194,6 +207,7 @@ int run(const std::string& folder, const std::string& svg) {
     print_cells(steps, {"llama.cpp", "torch"}, chart);
     print_speculative(speculative);
     print_invariance(invariance);
+    print_load(read(root / "load.json"));
     for (const json* file : {&linear, &steps}) {
         for (const json& line : file->is_null() ? json::array() : file->value("missing", json::array())) {
             std::printf("\n%s\n", line.get<std::string>().c_str());
@@ -214,7 +228,7 @@ int run(const std::string& folder, const std::string& svg) {
 
 int main(int argc, char** argv) {
     return dflash::examples::run_program("bench-report", [&] {
-        CLI::App app("Prints one table from linear.json, steps.json, speculative.json and invariance.json.");
+        CLI::App app("Prints one table from linear, steps, speculative, invariance and load (.json).");
         std::string folder = "build/bench";
         std::string svg;
         app.add_option("--folder", folder, "where they lie; those that are missing are left out")

@@ -166,16 +166,16 @@ struct bounds {
 };
 
 bounds roofline_bounds(const work& w, index context, const dflash::decode_stats& run, index block, double bandwidth,
-                       double peak) {
+                       double peak, double f32_peak) {
     bounds b;
     index cached = context;
     for (const index committed : run.acceptance_lengths) {
         // Parts wait for each other, so each is bounded by itself.
-        b.speculative += draft_cost(w, cached, block, kv_bytes).seconds(bandwidth, peak) +
-                         step_cost(w, cached, block, block, kv_bytes).seconds(bandwidth, peak) +
-                         inject_cost(w, committed).seconds(bandwidth, peak);
+        b.speculative += draft_cost(w, cached, block, kv_bytes).seconds(bandwidth, peak, f32_peak) +
+                         step_cost(w, cached, block, block, kv_bytes).seconds(bandwidth, peak, f32_peak) +
+                         inject_cost(w, committed).seconds(bandwidth, peak, f32_peak);
         for (index i = 0; i < committed; ++i) {
-            b.serial += step_cost(w, cached + i, 1, 1, kv_bytes).seconds(bandwidth, peak);
+            b.serial += step_cost(w, cached + i, 1, 1, kv_bytes).seconds(bandwidth, peak, f32_peak);
         }
         cached += committed;
     }
@@ -238,7 +238,8 @@ private:
         cell parts;
         parts.labels = {{"kind", "parts"}, {"work", w.name}, {"type", type_text(w.type)}, {"context", context}};
         const auto part = [&](const std::string& what, cost least) {
-            parts.all.push_back({.name = what, .seconds = {}, .attention = {}, .least = least, .peak = peak});
+            parts.all.push_back(
+                {.name = what, .seconds = {}, .attention = {}, .least = least, .peak = peak, .f32_peak = peaks_.fma});
         };
         part("serial step", step_cost(w, context, 1, 1, kv_bytes));
         part("draft of 8", draft_cost(w, context, 8, kv_bytes));
@@ -250,12 +251,14 @@ private:
         std::vector<double> speedup;
         std::vector<double> allowed;
         std::vector<double> of_roofline;
+        std::vector<double> outside;  // share of a run that is neither the draft's nor the target's work
         double tau = 0;
         for (int round = 0; round < options_.rounds; ++round) {
             std::vector<double> reads;
             double seconds[4] = {};
             dflash::decode_stats plain;
             dflash::decode_stats fast;
+            double whole = 0;
             parts.others.push_back(others_.undisturbed([&] {
                 reads.clear();
                 const auto read = [&] { reads.push_back(probe_.bytes_per_second()); };
@@ -270,7 +273,7 @@ private:
                 read();
                 plain = pair.run_serial(prompt);
                 read();
-                fast = pair.run_speculative(prompt);
+                whole = seconds_of([&] { fast = pair.run_speculative(prompt); });
                 read();
             }));
             for (std::size_t i = 0; i < std::size(seconds); ++i) {
@@ -279,12 +282,13 @@ private:
             parts.bandwidth.push_back(median(reads));
             const double serial_step = decode_seconds(plain) / static_cast<double>(plain.tokens - 1);
             const double per_token = decode_seconds(fast) / static_cast<double>(fast.tokens - 1);
-            const bounds least = roofline_bounds(w, context, fast, b, parts.bandwidth.back(), peak);
+            const bounds least = roofline_bounds(w, context, fast, b, parts.bandwidth.back(), peak, peaks_.fma);
             serial.push_back(serial_step);
             cycle.push_back(decode_seconds(fast) / static_cast<double>(fast.rounds));
             speedup.push_back(serial_step / per_token);
             allowed.push_back(least.serial / least.speculative);
             of_roofline.push_back(least.speculative / decode_seconds(fast));
+            outside.push_back(1 - (fast.draft_seconds + fast.verify_seconds) / (whole - fast.prefill_seconds));
             tau = fast.mean_acceptance_length();
         }
         const std::vector<double> break_even = ratios(cycle, serial);
@@ -295,6 +299,7 @@ private:
         std::printf(
             "  speculative %.2f x serial (%.2f .. %.2f); the roofline allows %.2f; the run reaches %.2f of it\n",
             median(speedup), percentile(speedup, 0.1), percentile(speedup, 0.9), median(allowed), median(of_roofline));
+        std::printf("  sampling, committing and the rest: %.2f %% of a round\n", 100 * median(outside));
         for (const measured& m : parts.all) {
             std::printf("  %-12s %s ms, f %.2f, %.2f x serial step\n", m.name.c_str(),
                         milliseconds_text(m.seconds).c_str(), median(parts.roofline(m)),
@@ -313,7 +318,8 @@ private:
                                 {"times_serial", speedup},
                                 {"times_serial_median", median(speedup)},
                                 {"roofline_allows", median(allowed)},
-                                {"of_roofline", median(of_roofline)}});
+                                {"of_roofline", median(of_roofline)},
+                                {"outside_draft_and_verify", median(outside)}});
     }
 
     options options_;

@@ -162,7 +162,8 @@ private:
                              .seconds = {},
                              .attention = {},
                              .least = step_cost(w, context, rows, logit_rows, r.who.kv_bytes),
-                             .peak = r.who.bf16_dots && peaks_.bf16_dot > 0 ? peaks_.bf16_dot : peaks_.fma});
+                             .peak = r.who.bf16_dots && peaks_.bf16_dot > 0 ? peaks_.bf16_dot : peaks_.fma,
+                             .f32_peak = peaks_.fma});
         }
         return c;
     }

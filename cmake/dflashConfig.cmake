@@ -1,4 +1,4 @@
-# find_package(dflash [COMPONENTS core io eigen cpu default]): without components, the core alone.
+# find_package(dflash [COMPONENTS core io eigen cpu cuda default]): without components, the core alone.
 include("${CMAKE_CURRENT_LIST_DIR}/DflashDependencies.cmake")
 include("${CMAKE_CURRENT_LIST_DIR}/dflash-dflash.cmake")
 set(dflash_core_FOUND TRUE)

@@ -21,7 +21,8 @@ struct measured {
     std::vector<double> seconds;    ///< of each round
     std::vector<double> attention;  ///< share of it, where known
     cost least;                     ///< what the work asks for, in the contender's element types
-    double peak = 0;                ///< floating-point operations per second of the arithmetic it may use
+    double peak = 0;                ///< floating-point operations per second of the arithmetic its products may use
+    double f32_peak = 0;            ///< of f32, in which attention is computed
 };
 
 struct cell {
@@ -34,7 +35,7 @@ struct cell {
     [[nodiscard]] std::vector<double> roofline(const measured& m) const {
         std::vector<double> out;
         for (std::size_t r = 0; r < m.seconds.size() && r < bandwidth.size(); ++r) {
-            out.push_back(m.least.seconds(bandwidth[r], m.peak) / m.seconds[r]);
+            out.push_back(m.least.seconds(bandwidth[r], m.peak, m.f32_peak) / m.seconds[r]);
         }
         return out;
     }
@@ -52,6 +53,7 @@ struct cell {
                                           {"seconds", summary(m.seconds)},
                                           {"bytes", m.least.bytes},
                                           {"flop", m.least.flop},
+                                          {"attention_flop", m.least.attention_flop},
                                           {"of_roofline", summary(roofline(m))},
                                           {"times_ours", summary(ratios(m.seconds, all.front().seconds))}};
             if (!m.attention.empty()) {

@@ -113,13 +113,13 @@ cost attention_cost(const transformer_shape& s, index context, index rows, bool 
     const double seen =
         causal ? static_cast<double>(rows) * (static_cast<double>(context) + 0.5 * static_cast<double>(rows + 1))
                : static_cast<double>(rows * (context + rows));
-    return {static_cast<double>(s.layers * 2 * s.kv_heads * s.head_dim * (context + rows) * kv_bytes),
+    return {static_cast<double>(s.layers * 2 * s.kv_heads * s.head_dim * (context + rows) * kv_bytes), 0,
             4.0 * seen * static_cast<double>(s.layers * s.heads * s.head_dim)};
 }
 
 /// Matrices of so many elements, applied to so many rows.
 cost product_cost(const work& w, index elements, index rows) {
-    return {static_cast<double>(elements * size_of(w.type)), 2.0 * static_cast<double>(elements * rows)};
+    return {static_cast<double>(elements * size_of(w.type)), 2.0 * static_cast<double>(elements * rows), 0};
 }
 
 }  // namespace

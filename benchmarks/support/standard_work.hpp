@@ -76,13 +76,16 @@ private:
 /// The least a step can do: what must come from memory once, and the multiplications and additions.
 struct cost {
     double bytes = 0;
-    double flop = 0;
+    double flop = 0;            ///< of products with weights
+    double attention_flop = 0;  ///< always in f32
 
-    friend cost operator+(cost a, cost b) { return {a.bytes + b.bytes, a.flop + b.flop}; }
-    /// Seconds on a machine of these speeds, whichever of the two takes longer.
-    [[nodiscard]] double seconds(double bytes_per_second, double flop_per_second) const {
+    friend cost operator+(cost a, cost b) {
+        return {a.bytes + b.bytes, a.flop + b.flop, a.attention_flop + b.attention_flop};
+    }
+    /// Seconds on a machine of these speeds, whichever of the two takes longer. `peak`: of the products' arithmetic.
+    [[nodiscard]] double seconds(double bytes_per_second, double peak, double f32_peak) const {
         const double memory = bytes / bytes_per_second;
-        const double compute = flop / flop_per_second;
+        const double compute = flop / peak + attention_flop / f32_peak;
         return memory > compute ? memory : compute;
     }
 };

@@ -25,6 +25,7 @@ namespace examples {
 enum class backend_kind : std::uint8_t {
     exact,      ///< the default backend: the same bits for one row and for a block
     reference,  ///< Eigen in float32, which does not promise that: for audits
+    cuda,       ///< the bits of exact, on a CUDA device; in builds with DFLASH_CUDA
 };
 
 struct engine_options {
@@ -92,12 +93,13 @@ public:
                                             const generation_limits& limits, index block_size) = 0;
 };
 
-/// Loads the folders. Errors: config_error, io_error, backend_error.
+/// Loads the folders. Errors: config_error, io_error, backend_error, no_device.
 [[nodiscard]] std::unique_ptr<engine> make_engine(const engine_options& options);
 
 namespace detail {
 [[nodiscard]] std::unique_ptr<engine> make_exact_engine(const engine_options& options);
 [[nodiscard]] std::unique_ptr<engine> make_reference_engine(const engine_options& options);
+[[nodiscard]] std::unique_ptr<engine> make_cuda_engine(const engine_options& options);
 }  // namespace detail
 
 }  // namespace examples

@@ -1,6 +1,7 @@
 // What every program does alike: parse its arguments, turn errors into one line and an exit status.
 //
-// Status 0: done; 1: the program compares things and found a difference; 2: usage, configuration, files.
+// Status 0: done; 1: the program compares things and found a difference; 2: usage, configuration, files;
+// 3: there is no device of the kind that was asked for.
 #pragma once
 
 #include <charconv>
@@ -15,6 +16,7 @@
 #include <CLI/CLI.hpp>
 #include <dflash/vocabulary.hpp>
 
+#include "common/no_device.hpp"
 #include "common/terminal.hpp"
 
 DFLASH_BEGIN_NAMESPACE
@@ -47,6 +49,9 @@ int run_program(std::string_view name, Body body) {
         return 0;
     } catch (const reader_left&) {
         return 0;
+    } catch (const no_device& failure) {
+        complain(name, "error", failure.what());
+        return 3;
     } catch (const std::bad_alloc&) {
         complain(name, "error", "there is not enough memory");
     } catch (const std::exception& failure) {

@@ -84,8 +84,9 @@ struct generate_options {
         ->transform(whole_number(1, 4096))
         ->type_name("N")
         ->default_str("all; the demo: one or all, the faster");
-    ends->add_option("--backend", backend, "exact, or reference: Eigen, whose outputs may differ")
-        ->check(CLI::IsMember({"exact", "reference"}))
+    ends->add_option("--backend", backend,
+                     "exact, also called cpu; reference: Eigen, whose outputs may differ; cuda: exact on a CUDA device")
+        ->check(CLI::IsMember({"exact", "cpu", "reference", "cuda"}))
         ->type_name("NAME")
         ->capture_default_str();
     ends->add_option("--activation", activation,
@@ -144,12 +145,17 @@ struct generate_options {
 
     options.has_prompt = prompt->count() > 0;
     options.has_tokens = tokens->count() > 0;
-    options.engine.backend = backend == "exact" ? backend_kind::exact : backend_kind::reference;
+    options.engine.backend = backend == "cuda"        ? backend_kind::cuda
+                             : backend == "reference" ? backend_kind::reference
+                                                      : backend_kind::exact;
     options.engine.activation = activation == "bf16" ? activation_type::bf16 : activation_type::f32;
     options.color = color == "auto"     ? color_choice::automatic
                     : color == "always" ? color_choice::always
                                         : color_choice::never;
     if (options.demo) {
+        if (options.engine.backend == backend_kind::cuda) {
+            raise<config_error>("--demo excludes --backend cuda: it compares threads of the CPU");
+        }
         for (const CLI::Option* other : {serial, compare, json, dump, trace}) {
             if (other->count() > 0) {
                 raise<config_error>("--demo excludes ", other->get_name());

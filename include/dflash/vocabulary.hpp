@@ -33,6 +33,14 @@ enum class determinism : std::uint8_t {
 /// Memory the CPU can dereference.
 struct host_space {};
 
+/// Where the tokens of a model live whose views are in Space: `type` is a space that the host can dereference. A
+/// backend whose kernels choose tokens names memory that both sides see; such tokens are there once a verdict has come
+/// back.
+template <class Space>
+struct token_space {
+    using type = host_space;
+};
+
 /// bfloat16 as stored: the high half of a binary32.
 struct bf16 {
     std::uint16_t bits = 0;

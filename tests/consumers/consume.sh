@@ -36,7 +36,7 @@ install_and_delete() {
     "$cmake" -S source -B source-build -DCMAKE_INSTALL_PREFIX="$scratch/prefix" -DCMAKE_CXX_COMPILER="$compiler" \
         -DDFLASH_BUILD_TESTS=OFF -DDFLASH_BUILD_EXAMPLES=OFF -DDFLASH_BUILD_BENCHMARKS=OFF
     "$cmake" --install source-build >/dev/null
-    list() { find "$@" -name '*.hpp' -o -name '*.inl' | sed 's|.*/dflash/|dflash/|' | sort; }
+    list() { find "$@" -name '*.hpp' -o -name '*.inl' -o -name '*.cuh' | grep -v /cuda/shim/ | sed 's|.*/dflash/|dflash/|' | sort; }
     headers=$(list source/include source/backends)
     diff <(echo "$headers") <(list prefix) || {
         echo "The headers above are not installed." >&2

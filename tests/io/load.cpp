@@ -87,6 +87,19 @@ TEST_CASE("the weights outlive everything but their owner") {
     CHECK(weights.owner.use_count() == 1);
 }
 
+TEST_CASE("saying that tensors are packed changes none, also when their owner is gone") {
+    tiny_pair p;
+    dflash::target_weights weights = p.load_target().weights;
+    REQUIRE(weights.on_packed);
+    weights.on_packed->packed(weights.embedding);
+    weights.on_packed->packed(weights.layers[5].down);
+    CHECK(first(weights.layers[5].down) == number_of(p.target_tensors, "model.layers.5.mlp.down_proj.weight"));
+    CHECK(first(weights.embedding) == number_of(p.target_tensors, "model.embed_tokens.weight"));
+    CHECK(p.load_draft().weights.on_packed);
+    weights.owner.reset();
+    weights.on_packed->packed(weights.embedding);  // nothing is left to give back
+}
+
 TEST_CASE("every tensor is needed, by name") {
     const std::vector<std::string> target_names = {"model.embed_tokens.weight", "model.norm.weight", "lm_head.weight",
                                                    "model.layers.5.self_attn.k_proj.weight",

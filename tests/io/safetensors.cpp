@@ -1,6 +1,8 @@
 #include <dflash/io/safetensors.hpp>
 
 #include <cmath>
+#include <cstring>
+#include <fstream>
 #include <limits>
 
 #include "io/allocation.hpp"
@@ -8,6 +10,7 @@
 
 #if defined(__unix__)
 #include <sys/stat.h>
+#include <unistd.h>
 #endif
 
 using namespace io_test;
@@ -259,6 +262,42 @@ TEST_CASE("a moved file keeps its tensors") {
     CHECK(second.find("t") == tensor);
     CHECK(read_f64(*tensor) == std::vector<double>(2, 7.0));
 }
+
+#if defined(__linux__)
+TEST_CASE("released bytes leave this process's memory and read the same again") {
+    const auto resident = [] {  // bytes of files that this process holds in memory
+        std::ifstream statm("/proc/self/statm");
+        dflash::index total = 0;
+        dflash::index all = 0;
+        dflash::index shared = 0;
+        statm >> total >> all >> shared;
+        return shared * dflash::index{::sysconf(_SC_PAGESIZE)};
+    };
+    const temp_folder folder;
+    std::string bytes(std::size_t{16} << 20, '\0');
+    for (std::size_t i = 0; i < bytes.size(); ++i) {
+        bytes[i] = static_cast<char>(i * 2654435761U >> 13U);
+    }
+    const safetensors_file file(folder.write(
+        "x.safetensors",
+        safetensors_of({{"a", "U8", {static_cast<dflash::index>(bytes.size() / 2)}, bytes.substr(0, bytes.size() / 2)},
+                        {"b", "U8", {static_cast<dflash::index>(bytes.size() / 2)}, bytes.substr(bytes.size() / 2)}})));
+    const auto same = [&](const char* name, std::size_t at) {
+        const std::span<const std::byte> got = file.find(name)->bytes;
+        return std::memcmp(got.data(), bytes.data() + at, got.size()) == 0;
+    };
+    REQUIRE(same("a", 0));
+    REQUIRE(same("b", bytes.size() / 2));
+    const dflash::index before = resident();
+    CHECK(file.release(file.find("a")->bytes));
+    const dflash::index after = resident();
+    CHECK(before - after > (dflash::index{7} << 20));  // a, and nothing of b
+    CHECK(before - after <= (dflash::index{8} << 20));
+    CHECK(same("a", 0));
+    CHECK(same("b", bytes.size() / 2));
+    CHECK(!file.release(std::as_bytes(std::span(bytes))));  // not of this file: left alone
+}
+#endif
 
 TEST_CASE("only regular files are opened") {
     const temp_folder folder;

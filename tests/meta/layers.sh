@@ -18,13 +18,14 @@ interop   | root
 front     | root concepts numerics sampling cache decode model drafters testing io
 cpu       | root concepts numerics cache
 default   | root cpu
+cuda      | root concepts numerics sampling
 '
 # Headers of the standard library that no header of the core may bring along, because they are dear or have state.
 unwanted='iostream|ostream|istream|sstream|ranges|regex|random|functional|format'
 
 set -u
 cd "$1" || exit 1
-files=$(find include/dflash backends/*/include backends/default/* -name '*.hpp' -o -name '*.inl' | sort)
+files=$(find include/dflash backends/*/include backends/default/* -name '*.hpp' -o -name '*.inl' -o -name '*.cuh' | sort)
 [[ -n "$files" ]] || {
     echo "layers: no headers found" >&2
     exit 1
@@ -54,7 +55,7 @@ FNR == 1 {
 /^[ \t]*#[ \t]*include[ \t]*"/ { wrong("use <dflash/...>, so that the include does not depend on where the file lies") }
 /^[ \t]*#[ \t]*include[ \t]*</ {
     name = $0; sub(/[^<]*</, "", name); sub(/>.*/, "", name)
-    core = from != "io" && from != "front" && from != "interop" && from != "cpu" && from != "default"
+    core = from != "io" && from != "front" && from != "interop" && from != "cpu" && from != "cuda" && from != "default"
     if (name ~ /^dflash\//) {
         to = layer(name)
         if (!((from, to) in may)) wrong(from " may not include " to)

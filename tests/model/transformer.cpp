@@ -2,8 +2,10 @@
 // GQA maps, positions, injection, shapes.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <deque>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -149,6 +151,77 @@ TEST_CASE("head() has the bits of the model's own logits, embed() those of its t
                 CHECK(rows[r * model.hidden_size() + c] ==
                       pair.target_tensors.embedding.element(tokens[static_cast<std::size_t>(r)], c));
             }
+        }
+    }
+}
+
+/// Overwrites tensors that have been packed.
+class spoiler final : public packed_observer {
+public:
+    explicit spoiler(std::vector<const std::byte*>& told) : told_(told) {}
+    void packed(const tensor_view& t) const override {
+        told_.push_back(t.data);
+        // NaN in every type
+        std::memset(const_cast<std::byte*>(t.data), 0xFF, static_cast<std::size_t>(t.rows * t.cols * size_of(t.type)));
+    }
+
+private:
+    std::vector<const std::byte*>& told_;
+};
+
+TEST_CASE("a tensor that is said to be packed is not read any more, and every matrix is said to be") {
+    for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+        random_pair pair;
+        make_random_pair(pair, seed);
+        random_pair spoiled;
+        make_random_pair(spoiled, seed);
+        std::vector<const std::byte*> told;
+        const auto spoil = std::make_shared<spoiler>(told);
+        spoiled.target_tensors.on_packed = spoil;
+        spoiled.draft_tensors.on_packed = spoil;
+
+        target first(pair.target, pair.target_tensors, pair.draft.taps);
+        target second(spoiled.target, spoiled.target_tensors, spoiled.draft.taps);
+        draft first_draft(pair.draft, pair.draft_tensors);
+        draft second_draft(spoiled.draft, spoiled.draft_tensors);
+
+        std::vector<const std::byte*> matrices = {spoiled.target_tensors.embedding.data, spoiled.draft_tensors.fc.data};
+        if (!spoiled.target.tied_head) {
+            matrices.push_back(spoiled.target_tensors.head.data);
+        }
+        for (const auto* layers : {&spoiled.target_tensors.layers, &spoiled.draft_tensors.layers}) {
+            for (const layer_weights& l : *layers) {
+                matrices.insert(matrices.end(),
+                                {l.q.data, l.k.data, l.v.data, l.o.data, l.gate.data, l.up.data, l.down.data});
+            }
+        }
+        std::sort(told.begin(), told.end());
+        std::sort(matrices.begin(), matrices.end());
+        CHECK(told == matrices);
+
+        const std::vector<token_id> tokens = {0, 1, 2, 3, 4};
+        trace a;
+        trace b;
+        auto cache_a = first.make_cache(8);
+        auto cache_b = second.make_cache(8);
+        run_forward(first, cache_a, tokens, a);
+        run_forward(second, cache_b, tokens, b);
+        auto context_a = first_draft.make_cache(8);
+        auto context_b = second_draft.make_cache(8);
+        buffer<float> hidden_a(2 * first.hidden_size());
+        buffer<float> hidden_b(2 * first.hidden_size());
+        for (std::size_t r = 0; r < tokens.size(); ++r) {
+            CHECK(!first_difference("logits", a.logits[r], b.logits[r], static_cast<index>(r)));
+            first_draft.inject(matrix_view<const float>(a.features[r].data(), 1, first.feature_size()), context_a);
+            second_draft.inject(matrix_view<const float>(b.features[r].data(), 1, first.feature_size()), context_b);
+        }
+        buffer<float> block(2 * first.hidden_size());
+        first.embed(std::vector<token_id>{4, 0}, block.matrix(2, first.hidden_size()));
+        first_draft.forward(block.matrix(2, first.hidden_size()), context_a, hidden_a.matrix(2, first.hidden_size()));
+        second.embed(std::vector<token_id>{4, 0}, block.matrix(2, first.hidden_size()));
+        second_draft.forward(block.matrix(2, first.hidden_size()), context_b, hidden_b.matrix(2, first.hidden_size()));
+        for (index i = 0; i < hidden_a.size(); ++i) {
+            CHECK(same_bits(hidden_a[i], hidden_b[i]));
         }
     }
 }

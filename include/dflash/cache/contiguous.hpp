@@ -84,18 +84,24 @@ public:
                        " exceed the capacity ", capacity_);
         DFLASH_EXPECTS(keys.cols() == kv_heads_ * head_dim_ && values.cols() == keys.cols(), "cache: row width ",
                        keys.cols(), ", needs ", kv_heads_ * head_dim_);
-        for (index i = 0; i < keys.rows(); ++i) {
-            const index position = first + i;
-            const T* key = keys.data() + i * keys.stride();
-            const T* value = values.data() + i * values.stride();
-            for (index g = 0; g < kv_heads_; ++g) {
-                const index head = (layer * kv_heads_ + g) * padded_ * head_dim_;
+        for (index g = 0; g < kv_heads_; ++g) {
+            const index head = (layer * kv_heads_ + g) * padded_ * head_dim_;
+            // Rows of one panel together: their elements d are neighbours.
+            for (index i = 0; i < keys.rows();) {
+                const index position = first + i;
+                const index count = (std::min)(key_panel - position % key_panel, keys.rows() - i);
+                const T* key = keys.data() + i * keys.stride() + g * head_dim_;
                 T* panel = keys_.data() + head + position / key_panel * head_dim_ * key_panel + position % key_panel;
-                T* row = values_.data() + head + position * head_dim_;
                 for (index d = 0; d < head_dim_; ++d) {
-                    panel[d * key_panel] = key[g * head_dim_ + d];
-                    row[d] = value[g * head_dim_ + d];
+                    for (index r = 0; r < count; ++r) {
+                        panel[d * key_panel + r] = key[r * keys.stride() + d];
+                    }
                 }
+                i += count;
+            }
+            for (index i = 0; i < values.rows(); ++i) {
+                std::copy_n(values.data() + i * values.stride() + g * head_dim_, head_dim_,
+                            values_.data() + head + (first + i) * head_dim_);
             }
         }
     }

@@ -27,7 +27,8 @@ public:
         : state_(model, std::move(sampler)),
           rule_(std::move(rule)),
           observer_(std::move(observer)),
-          logits_(model.vocab_size()) {}
+          logits_(model.vocab_size()),
+          anchor_(1) {}
 
     /// Prefills the prompt and samples the first token. Errors: config_error (prompt, limits), numeric_error.
     void prime(std::span<const token_id> prompt, const generation_limits& limits = {}, noise_key noise = {}) {
@@ -56,8 +57,8 @@ public:
         }
         detail::cache_guard guard(state_.cache());
         detail::stopwatch watch;
-        const std::span<const token_id> anchor = state_.book.tokens().last(1);
-        state_.model().forward(anchor, state_.cache(), {row(), {}});
+        anchor_[0] = state_.book.tokens().back();
+        state_.model().forward({anchor_.data(), 1}, state_.cache(), {row(), {}});
         round_report report;
         report.verify_seconds = watch.lap();
         const token_id token = sample();
@@ -113,7 +114,8 @@ private:
     detail::sequence_state<Model, Sampler> state_;
     Acceptance rule_;
     Observer observer_;
-    buffer<float, space> logits_;
+    buffer<float, space> logits_;                                 // (v)
+    buffer<token_id, typename token_space<space>::type> anchor_;  // (1)
     noise_key noise_;
 };
 

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <concepts>
 #include <span>
+#include <type_traits>
 #include <utility>
 
 #include <dflash/concepts/drafter.hpp>
@@ -110,6 +111,9 @@ public:
         report.verify_seconds = watch.lap();
 
         const verdict outcome = accept(drafts, draft.law, committed);
+        if constexpr (!tokens_at_once) {
+            check_drafts(drafts);
+        }
         if (outcome.bad_row == 0) {
             detail::raise_bad_row(committed, outcome.fault);
         }
@@ -195,6 +199,10 @@ private:
         bool done_ = false;
     };
 
+    using tokens_in = typename token_space<space>::type;
+    /// Whether drafts can be read as soon as they are proposed, or only when the verdict is there.
+    static constexpr bool tokens_at_once = std::is_same_v<tokens_in, host_space>;
+
     [[nodiscard]] index vocab() const { return state_.model().vocab_size(); }
 
     /// Everything a round writes to is allocated here, once per prime.
@@ -234,10 +242,16 @@ private:
         if (out.count < 0 || out.count > block - 1) {
             raise<contract_error>("drafter: proposed ", out.count, " tokens, was asked for at most ", block - 1);
         }
-        for (index i = 0; i < out.count; ++i) {
-            detail::check_token("drafter", out.tokens[static_cast<std::size_t>(i)], vocab());
+        if constexpr (tokens_at_once) {
+            check_drafts(out.tokens.first(static_cast<std::size_t>(out.count)));
         }
         return out;
+    }
+
+    void check_drafts(std::span<const token_id> drafts) const {
+        for (const token_id token : drafts) {
+            detail::check_token("drafter", token, vocab());
+        }
     }
 
     verdict accept(std::span<const token_id> drafts, const draft_law<space>& law, index position) {
@@ -296,10 +310,10 @@ private:
     noise_key noise_;
     bool following_ = true;
     index rows_ = 1;
-    buffer<float, space> logits_;    // (B, v)
-    buffer<float, space> features_;  // (max(B, prefill chunk), k*d)
-    buffer<token_id> block_;         // (B) anchor and drafts
-    buffer<token_id> round_;         // (B) tokens of the round
+    buffer<float, space> logits_;        // (B, v)
+    buffer<float, space> features_;      // (max(B, prefill chunk), k*d)
+    buffer<token_id, tokens_in> block_;  // (B) anchor and drafts
+    buffer<token_id> round_;             // (B) tokens of the round
 };
 
 DFLASH_END_NAMESPACE

@@ -8,6 +8,7 @@
 #include <optional>
 #include <span>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 
 #include <dflash/buffer.hpp>
@@ -19,7 +20,8 @@ DFLASH_BEGIN_NAMESPACE
 
 /// A drafter_for<Target>. One per sequence; several may share the draft and the target in one thread. `Choice` is
 /// argmax_drafts, coupled_drafts or sampled_drafts (sampling/drafting.hpp).
-template <class Draft, feature_target Target, class Observer = no_observer, draft_choice Choice = argmax_drafts>
+template <class Draft, feature_target Target, class Observer = no_observer, class Choice = argmax_drafts>
+    requires draft_choice<Choice, typename Target::space>
 class dflash_drafter {
 public:
     using space = typename Target::space;
@@ -72,9 +74,7 @@ public:
             draft_->inject(features, *cache_);
             return;
         }
-        for (index r = 0; r < rows; ++r) {
-            std::copy_n(features.row(r).data(), feature_size(), features_.data() + (waiting_ + r) * feature_size());
-        }
+        keep(features, features_.matrix(waiting_ + rows, feature_size()).rows(waiting_, rows));
         waiting_ += rows;
     }
 
@@ -122,15 +122,28 @@ public:
     void reset() { crop(0); }
 
 private:
+    using tokens_in = typename token_space<space>::type;
+
     static constexpr index waiting_room = 1024;  // rows of features that may wait
 
     [[nodiscard]] index cached() const noexcept { return cache_ ? cache_->length() : 0; }
+
+    /// Features belong to the decoder, which writes over them in the next round.
+    void keep(matrix_view<const float, space> features, matrix_view<float, space> to) const {
+        if constexpr (std::is_same_v<space, host_space>) {
+            for (index r = 0; r < features.rows(); ++r) {
+                std::copy_n(features.row(r).data(), features.cols(), to.row(r).data());
+            }
+        } else {
+            draft_->backend().copy(features, to);
+        }
+    }
 
     void make_room(index b) {
         if (b <= rows_) {
             return;
         }
-        ids_ = buffer<token_id>(b);
+        ids_ = buffer<token_id, tokens_in>(b);
         embeddings_ = buffer<float, space>(b * draft_->hidden_size());
         hidden_ = buffer<float, space>(b * draft_->hidden_size());
         logits_ = buffer<float, space>((std::max)(index{1}, b - 1) * target_->vocab_size());
@@ -145,7 +158,7 @@ private:
     index waiting_ = 0;              // rows of features_ that are not in the cache yet
     buffer<float, space> features_;  // (waiting_room, k*d)
     index rows_ = 0;
-    buffer<token_id> ids_;             // (b)
+    buffer<token_id, tokens_in> ids_;  // (b)
     buffer<float, space> embeddings_;  // (b, d)
     buffer<float, space> hidden_;      // (b, d)
     buffer<float, space> logits_;      // (b-1, v)

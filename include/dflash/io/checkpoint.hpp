@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -72,6 +73,20 @@ public:
 
     /// Keeps the bytes of all tensors alive, also after this object is gone.
     [[nodiscard]] std::shared_ptr<const void> owner() const noexcept { return files_; }
+
+    /// Lets the bytes of a tensor leave memory, which are read from its file again when needed. Does nothing once the
+    /// bytes of all tensors are gone.
+    [[nodiscard]] std::function<void(std::span<const std::byte>)> releaser() const {
+        return [weak = std::weak_ptr<const file_list>(files_)](std::span<const std::byte> bytes) {
+            if (const std::shared_ptr<const file_list> files = weak.lock()) {
+                for (const auto& file : *files) {
+                    if (file->release(bytes)) {
+                        return;
+                    }
+                }
+            }
+        };
+    }
 
 private:
     using file_list = std::vector<std::unique_ptr<const safetensors_file>>;

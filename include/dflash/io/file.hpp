@@ -6,8 +6,10 @@
 
 #include <cerrno>
 #include <cstddef>
+#include <cstdint>
 #include <cstdio>
 #include <filesystem>
+#include <functional>
 #include <limits>
 #include <memory>
 #include <span>
@@ -157,6 +159,28 @@ public:
     }
 
     [[nodiscard]] std::span<const std::byte> bytes() const noexcept { return {data_, static_cast<std::size_t>(size_)}; }
+
+    /// Lets whole pages of a part of the bytes leave this process's memory. Reading them again reads the file again.
+    void release(std::span<const std::byte> part) const noexcept {
+#if DFLASH_IO_HAS_MMAP
+        const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
+        const std::uintptr_t first = (reinterpret_cast<std::uintptr_t>(part.data()) + page - 1) / page * page;
+        const std::uintptr_t last = reinterpret_cast<std::uintptr_t>(part.data() + part.size()) / page * page;
+        if (first < last) {
+            const std::size_t offset = first - reinterpret_cast<std::uintptr_t>(data_);
+            // madvise takes a mutable pointer, though it changes no byte of the file.
+            static_cast<void>(::madvise(const_cast<std::byte*>(data_ + offset), last - first, MADV_DONTNEED));
+        }
+#else
+        static_cast<void>(part);
+#endif
+    }
+
+    /// Whether the part lies within the bytes.
+    [[nodiscard]] bool holds(std::span<const std::byte> part) const noexcept {
+        const std::less_equal<const std::byte*> not_behind;
+        return not_behind(data_, part.data()) && not_behind(part.data() + part.size(), data_ + size_);
+    }
 
 private:
     std::vector<std::byte> storage_;  // only where files are not mapped

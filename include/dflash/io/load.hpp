@@ -7,7 +7,10 @@
 
 #include <cstring>
 #include <filesystem>
+#include <functional>
 #include <initializer_list>
+#include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -76,6 +79,19 @@ private:
 
     const checkpoint& source_;
     std::vector<bool> taken_;
+};
+
+/// Gives the memory of packed tensors back, so that loading needs little more of it than the packed weights do.
+class releaser final : public packed_observer {
+public:
+    explicit releaser(const checkpoint& source) : release_(source.releaser()) {}
+
+    void packed(const tensor_view& tensor) const override {
+        release_({tensor.data, static_cast<std::size_t>(tensor.rows * tensor.cols * size_of(tensor.type))});
+    }
+
+private:
+    std::function<void(std::span<const std::byte>)> release_;
 };
 
 inline layer_weights take_layer(tensor_picker& tensors, const std::string& prefix, const transformer_shape& shape) {
@@ -156,6 +172,7 @@ inline tensor_view take_head(tensor_picker& tensors, const checkpoint& source, c
     weights.head = detail::take_head(tensors, source, shape, weights.embedding);
     tensors.finish();
     weights.owner = source.owner();
+    weights.on_packed = std::make_shared<detail::releaser>(source);
     return loaded;
 }
 
@@ -183,6 +200,7 @@ inline tensor_view take_head(tensor_picker& tensors, const checkpoint& source, c
     weights.norm = tensors.take("norm.weight", {d});
     tensors.finish();
     weights.owner = source.owner();
+    weights.on_packed = std::make_shared<detail::releaser>(source);
     return loaded;
 }
 

@@ -121,6 +121,15 @@ public:
 
     [[nodiscard]] const std::string& path() const noexcept { return path_; }
 
+    /// Lets bytes leave memory when they are this file's: true then. They are read from the file again when needed.
+    bool release(std::span<const std::byte> bytes) const noexcept {
+        const bool own = file_.holds(bytes);
+        if (own) {
+            file_.release(bytes);
+        }
+        return own;
+    }
+
     /// All tensors, sorted by name. Stay where they are while the file lives, also when it is moved.
     [[nodiscard]] std::span<const stored_tensor> tensors() const noexcept { return tensors_; }
 

@@ -6,6 +6,8 @@
 // Source: DFlash, arXiv 2602.06036.
 #pragma once
 
+#include <optional>
+#include <span>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -27,12 +29,20 @@ public:
     draft_transformer(draft_shape shape, const draft_weights& weights, Ops ops = {}, Attention attention = {},
                       Observer observer = {})
         : shape_(checked(std::move(shape))),
-          stack_("draft", shape_, weights.layers, projection::q_and_kv, std::move(ops), std::move(attention),
-                 std::move(observer)),
+          stack_(shape_, std::move(ops), std::move(attention), std::move(observer)),
           fc_(decoder_layer<Ops>::matrix(stack_.ops(), "fc", weights.fc, {}, false, shape_.hidden_size,
                                          feature_size())),
           hidden_norm_(decoder_layer<Ops>::norm(stack_.ops(), "hidden_norm", weights.hidden_norm, shape_.hidden_size)),
-          norm_(decoder_layer<Ops>::norm(stack_.ops(), "norm", weights.norm, shape_.hidden_size)) {}
+          norm_(decoder_layer<Ops>::norm(stack_.ops(), "norm", weights.norm, shape_.hidden_size)) {
+        tell_packed(weights.on_packed.get(), weights.fc);
+        if constexpr (one_product_for_context) {
+            if (size_of(std::span(weights.layers)) == shape_.layers) {
+                context_projections_.emplace(
+                    decoder_layer<Ops>::context_projections(stack_.ops(), shape_, weights.layers));
+            }
+        }
+        stack_.pack("draft", weights.layers, projection::q_and_kv, weights.on_packed.get());
+    }
 
     draft_transformer(const draft_transformer&) = delete;
     draft_transformer& operator=(const draft_transformer&) = delete;
@@ -65,23 +75,11 @@ public:
         }
         stack_.rope().reserve(position + c);
         reserve_context(c);
-        const index kv_cols = 2 * shape_.kv_heads * shape_.head_dim;
-        const rows projected = projected_.matrix(c, shape_.hidden_size);
-        const rows context = context_.matrix(c, shape_.hidden_size);
-        const rows kv = context_kv_.matrix(c, kv_cols);
-        if constexpr (std::is_same_v<scalar, float>) {
-            stack_.ops().linear(features, fc_, projected);
-        } else {
-            const rows in = features_.matrix(c, feature_size());
-            stack_.ops().copy(features, in);
-            stack_.ops().linear(in, fc_, projected);
-        }
-        stack_.ops().rms_norm(projected, hidden_norm_, shape_.rms_norm_eps, context);
-        stack_.show("context", -1, position, context);
-        for (index l = 0; l < shape_.layers; ++l) {
-            stack_.inject(l, position, context, kv);
-            cache.write(l, position, kv.columns(0, kv_cols / 2), kv.columns(kv_cols / 2, kv_cols / 2));
-        }
+        replay_key key = stack_.key(cache, c);
+        key.in = features.data();
+        key.in_stride = features.stride();
+        key.workspace = context_rows_;
+        replayed<Observer>(stack_.ops(), key, position, [&] { run_inject(features, cache, position); });
         cache.extend(position + c);
     }
 
@@ -96,15 +94,72 @@ public:
         }
         stack_.check_room("draft forward", position, b, cache);
         stack_.reserve(position, b);
+        replay_key key = stack_.key(cache, b);
+        key.in = embeddings.data();
+        key.in_stride = embeddings.stride();
+        key.out = hidden.data();
+        replayed<Observer>(stack_.ops(), key, position, [&] { run_block(embeddings, cache, position, hidden); });
+    }
+
+private:
+    using rows = matrix_view<scalar, space>;
+
+    /// Whether the backend wants K and V of context from one product for all layers. It costs the memory of k_proj and
+    /// v_proj once more, and pays where a product of one layer is too small to keep the machine busy.
+    static constexpr bool one_product_for_context = requires { requires Ops::one_product_for_context; };
+
+    [[nodiscard]] index kv_cols() const noexcept { return 2 * shape_.kv_heads * shape_.head_dim; }
+
+    /// What inject() computes.
+    void run_inject(matrix_view<const float, space> features, cache_type& cache, index position) {
+        const index c = features.rows();
+        const rows projected = projected_.matrix(c, shape_.hidden_size);
+        const rows context = context_.matrix(c, shape_.hidden_size);
+        const rows kv = context_kv_.matrix(c, kv_cols());
+        if constexpr (std::is_same_v<scalar, float>) {
+            stack_.ops().linear(features, fc_, projected);
+        } else {
+            const rows in = features_.matrix(c, feature_size());
+            stack_.ops().copy(features, in);
+            stack_.ops().linear(in, fc_, projected);
+        }
+        if constexpr (one_product_for_context) {
+            inject_at_once(projected, context, cache, position);
+            return;
+        }
+        stack_.ops().rms_norm(projected, hidden_norm_, shape_.rms_norm_eps, context);
+        stack_.show("context", -1, position, context);
+        for (index l = 0; l < shape_.layers; ++l) {
+            stack_.inject(l, position, context, kv);
+            write_rows(stack_.ops(), cache, l, position, kv.columns(0, kv_cols() / 2),
+                       kv.columns(kv_cols() / 2, kv_cols() / 2));
+        }
+    }
+
+    /// The end of run_inject() with all layers' K and V from one product.
+    void inject_at_once(rows projected, rows context, cache_type& cache, index position) {
+        stack_.ops().rms_norm(projected, hidden_norm_, shape_.rms_norm_eps, context);
+        stack_.show("context", -1, position, context);
+        const rows all = context_kv_.matrix(context.rows(), shape_.layers * kv_cols());
+        stack_.ops().linear(context, *context_projections_, all);
+        for (index l = 0; l < shape_.layers; ++l) {
+            const rows kv = all.columns(l * kv_cols(), kv_cols());
+            stack_.finish_context(l, position, kv);
+            write_rows(stack_.ops(), cache, l, position, kv.columns(0, kv_cols() / 2),
+                       kv.columns(kv_cols() / 2, kv_cols() / 2));
+        }
+    }
+
+    /// What forward() computes.
+    void run_block(matrix_view<const float, space> embeddings, cache_type& cache, index position,
+                   matrix_view<float, space> hidden) {
+        const index b = embeddings.rows();
         layer_workspace<Ops>& work = stack_.work();
         stack_.ops().copy(embeddings, work.hidden(b));
         stack_.run(cache, position, b, [](index) {});
         stack_.ops().rms_norm(work.hidden(b), norm_, shape_.rms_norm_eps, work.normed(b));
         stack_.ops().copy(matrix_view<const scalar, space>(work.normed(b)), hidden);
     }
-
-private:
-    using rows = matrix_view<scalar, space>;
 
     static draft_shape checked(draft_shape shape) {
         shape.check();
@@ -117,7 +172,7 @@ private:
         }
         projected_ = buffer<scalar, space>(c * shape_.hidden_size);
         context_ = buffer<scalar, space>(c * shape_.hidden_size);
-        context_kv_ = buffer<scalar, space>(c * 2 * shape_.kv_heads * shape_.head_dim);
+        context_kv_ = buffer<scalar, space>(c * kv_cols() * (one_product_for_context ? shape_.layers : 1));
         if constexpr (!std::is_same_v<scalar, float>) {
             features_ = buffer<scalar, space>(c * feature_size());
         }
@@ -133,7 +188,8 @@ private:
     buffer<scalar, space> features_;    // (c, k*d), only where the scalar is not float
     buffer<scalar, space> projected_;   // (c, d)
     buffer<scalar, space> context_;     // (c, d)
-    buffer<scalar, space> context_kv_;  // (c, 2*g*e)
+    buffer<scalar, space> context_kv_;  // (c, 2*g*e), of all layers with one_product_for_context
+    std::optional<typename Ops::linear_weights> context_projections_;
 };
 
 DFLASH_END_NAMESPACE

@@ -62,6 +62,9 @@ public:
         shape_ = &shape;
     }
 
+    /// Rows there is room for. The memory moves exactly when this grows.
+    [[nodiscard]] index capacity() const noexcept { return rows_; }
+
     [[nodiscard]] rows hidden(index m) { return hidden_.matrix(m, shape_->hidden_size); }              // (m, d)
     [[nodiscard]] rows normed(index m) { return normed_.matrix(m, shape_->hidden_size); }              // (m, d)
     [[nodiscard]] rows out(index m) { return out_.matrix(m, shape_->hidden_size); }                    // (m, d)
@@ -144,6 +147,23 @@ public:
         finish_keys(ops, shape, table, position, kv.columns(0, kv.cols() / 2));
     }
 
+    /// The rest of inject() for rows that k and v of context_projections() gave.
+    void finish_context(const Ops& ops, const transformer_shape& shape, const numerics::rope_table& table,
+                        index position, rows kv) const {
+        finish_keys(ops, shape, table, position, kv.columns(0, kv.cols() / 2));
+    }
+
+    /// k_proj and v_proj of all layers, one behind the other: a single product for all K and V rows of context.
+    static linear_weights context_projections(const Ops& ops, const transformer_shape& shape,
+                                              std::span<const layer_weights> layers) {
+        std::vector<part> parts;
+        for (const layer_weights& w : layers) {
+            parts.push_back({"k_proj", w.k, w.k_bias, shape.kv_heads * shape.head_dim, shape.hidden_size});
+            parts.push_back({"v_proj", w.v, w.v_bias, shape.kv_heads * shape.head_dim, shape.hidden_size});
+        }
+        return stack(ops, parts, shape.attention_bias);
+    }
+
     /// Adds attention's output projection and then the MLP to hidden(m).
     void finish(const Ops& ops, const transformer_shape& shape, layer_workspace<Ops>& work, index m) const {
         ops.linear(work.attended(m), o_, work.out(m));
@@ -208,11 +228,21 @@ private:
     std::optional<vector_weights> k_norm_;
 };
 
+/// Writes K and V rows of one layer behind what is cached: by the backend where that is its business.
+template <class Ops, class Cache, class Rows>
+void write_rows(const Ops& ops, Cache& cache, index layer, index position, Rows keys, Rows values) {
+    if constexpr (requires { ops.write(cache, layer, position, keys, values); }) {
+        ops.write(cache, layer, position, keys, values);
+    } else {
+        cache.write(layer, position, keys, values);
+    }
+}
+
 /// Attention of the m projected rows over a layer of the cache, their own K and V written behind what is cached.
 template <class Ops, class Attention, class Cache>
-void attend_rows(const Attention& attention, const transformer_shape& shape, index layer, Cache& cache, index position,
-                 layer_workspace<Ops>& work, index m) {
-    cache.write(layer, position, work.k(m), work.v(m));
+void attend_rows(const Ops& ops, const Attention& attention, const transformer_shape& shape, index layer, Cache& cache,
+                 index position, layer_workspace<Ops>& work, index m) {
+    write_rows(ops, cache, layer, position, work.k(m), work.v(m));
     attention.attend({.queries = work.q(m),
                       .cache = cache.layer(layer, position + m),
                       .out = work.attended(m),

@@ -12,6 +12,8 @@
 #include <vector>
 
 #include <dflash/concepts/observer.hpp>
+#include <dflash/concepts/replay.hpp>
+#include <dflash/identity.hpp>
 #include <dflash/model/layer.hpp>
 #include <dflash/model/rope_positions.hpp>
 
@@ -25,20 +27,27 @@ public:
     using scalar = typename Ops::scalar;
     using rows = matrix_view<scalar, space>;
 
-    /// Packs the layers. `what` names the model in messages. Errors: config_error (number of layers, a tensor's shape).
-    layer_stack(const char* what, const transformer_shape& shape, std::span<const layer_weights> weights,
-                projection stacking, Ops ops, Attention attention, Observer observer)
+    /// Without layers.
+    layer_stack(const transformer_shape& shape, Ops ops, Attention attention, Observer observer)
         : shape_(&shape),
           ops_(std::move(ops)),
           attention_(std::move(attention)),
           observer_(std::move(observer)),
-          rope_(shape.rope, shape.head_dim, shape.max_positions) {
-        if (size_of(weights) != shape.layers) {
-            raise<config_error>(what, ": num_hidden_layers is ", shape.layers, ", the weights have ", weights.size());
+          rope_(shape.rope, shape.head_dim, shape.max_positions) {}
+
+    /// Packs all layers, once. `what` names the model in messages. Errors: config_error (number of layers, a tensor's
+    /// shape).
+    void pack(const char* what, std::span<const layer_weights> weights, projection stacking,
+              const packed_observer* on_packed) {
+        if (size_of(weights) != shape_->layers) {
+            raise<config_error>(what, ": num_hidden_layers is ", shape_->layers, ", the weights have ", weights.size());
         }
         layers_.reserve(weights.size());
         for (const layer_weights& layer : weights) {
-            layers_.emplace_back(ops_, shape, layer, stacking);
+            layers_.emplace_back(ops_, *shape_, layer, stacking);
+            for (const tensor_view& w : {layer.q, layer.k, layer.v, layer.o, layer.gate, layer.up, layer.down}) {
+                tell_packed(on_packed, w);
+            }
         }
     }
 
@@ -49,6 +58,18 @@ public:
     [[nodiscard]] Observer& observer() noexcept { return observer_; }
     [[nodiscard]] rope_positions& rope() noexcept { return rope_; }
     [[nodiscard]] layer_workspace<Ops>& work() noexcept { return work_; }
+
+    /// What forwards of m rows on this cache have in common, for replayed().
+    [[nodiscard]] replay_key key(const Cache& cache, index m) const {
+        replay_key k;
+        k.model = identity_;
+        k.cache = memory_of(cache);
+        k.capacity = cache.capacity();
+        k.rows = m;
+        k.workspace = work_.capacity();
+        k.table = rope_.table().identity();
+        return k;
+    }
 
     [[nodiscard]] Cache make_cache(index capacity) {
         rope_.reserve((std::min)(capacity, shape_->max_positions));
@@ -79,7 +100,7 @@ public:
             show("q", l, position, work_.q(m));
             show("k", l, position, work_.k(m));
             show("v", l, position, work_.v(m));
-            attend_rows(attention(), *shape_, l, cache, position, work_, m);
+            attend_rows(ops_, attention(), *shape_, l, cache, position, work_, m);
             show("attention", l, position, work_.attended(m));
             layer.finish(ops_, *shape_, work_, m);
             show("hidden", l, position, work_.hidden(m));
@@ -90,6 +111,11 @@ public:
     /// K and V rows of one layer for context rows, as decoder_layer::inject. Shapes: context (c, d), kv (c, 2*g*e).
     void inject(index layer, index position, matrix_view<const scalar, space> context, rows kv) const {
         layers_[static_cast<std::size_t>(layer)].inject(ops_, *shape_, rope_.table(), position, context, kv);
+    }
+
+    /// The same for rows that the stacked projections gave.
+    void finish_context(index layer, index position, rows kv) const {
+        layers_[static_cast<std::size_t>(layer)].finish_context(ops_, *shape_, rope_.table(), position, kv);
     }
 
     /// Tells the observer of rows on their way.
@@ -115,6 +141,7 @@ private:
     rope_positions rope_;
     std::vector<decoder_layer<Ops>> layers_;
     layer_workspace<Ops> work_;
+    std::uint64_t identity_ = next_identity();
 };
 
 DFLASH_END_NAMESPACE

@@ -31,15 +31,18 @@ public:
                        Ops ops = {}, Attention attention = {}, Observer observer = {})
         : shape_(checked(std::move(shape), taps)),
           taps_(taps.begin(), taps.end()),
-          stack_("target", shape_, weights.layers, projection::qkv, std::move(ops), std::move(attention),
-                 std::move(observer)),
+          stack_(shape_, std::move(ops), std::move(attention), std::move(observer)),
           embedding_(decoder_layer<Ops>::matrix(stack_.ops(), "embed_tokens", weights.embedding, {}, false,
                                                 shape_.vocab_size, shape_.hidden_size)),
           norm_(decoder_layer<Ops>::norm(stack_.ops(), "norm", weights.norm, shape_.hidden_size)) {
+        // The largest tensors come first, while there is little else in memory.
+        tell_packed(weights.on_packed.get(), weights.embedding);
         if (!shape_.tied_head) {
             head_.emplace(decoder_layer<Ops>::matrix(stack_.ops(), "lm_head", weights.head, {}, false,
                                                      shape_.vocab_size, shape_.hidden_size));
+            tell_packed(weights.on_packed.get(), weights.head);
         }
+        stack_.pack("target", weights.layers, projection::qkv, weights.on_packed.get());
     }
 
     target_transformer(const target_transformer&) = delete;
@@ -66,27 +69,12 @@ public:
         const index position = cache.length();
         check_call(m, position, cache, out);
         stack_.reserve(position, m);
-        layer_workspace<Ops>& work = stack_.work();
-        stack_.ops().gather(embedding_, tokens, work.hidden(m));
-        stack_.run(cache, position, m, [&](index layer) {
-            if (layer + 1 < shape_.layers) {
-                tap(layer, m, work.hidden(m), out.features);
-            }
-        });
-        // Hidden states are counted as the model's makers do: the last entry is the one after the final norm.
-        const bool last_tapped =
-            !out.features.empty() && std::find(taps_.begin(), taps_.end(), shape_.layers - 1) != taps_.end();
-        const index r = last_tapped ? m : out.logits.rows();
-        if (r > 0) {
-            stack_.ops().rms_norm(work.hidden(m).rows(m - r, r), norm_, shape_.rms_norm_eps,
-                                  work.normed(m).rows(m - r, r));
-            if (last_tapped) {
-                tap(shape_.layers - 1, m, work.normed(m), out.features);
-            }
-            if (out.logits.rows() > 0) {
-                head_rows(work.normed(m).rows(m - out.logits.rows(), out.logits.rows()), out.logits);
-            }
-        }
+        replay_key key = stack_.key(cache, m);
+        key.in = tokens.data();
+        key.out = out.logits.data();
+        key.logits = out.logits.rows();
+        key.features = out.features.data();
+        replayed<Observer>(stack_.ops(), key, position, [&] { run(tokens, cache, position, out); });
         cache.extend(position + m);
     }
 
@@ -115,6 +103,32 @@ public:
     }
 
 private:
+    /// What a forward computes.
+    void run(std::span<const token_id> tokens, cache_type& cache, index position, const forward_output<space>& out) {
+        const index m = size_of(tokens);
+        layer_workspace<Ops>& work = stack_.work();
+        stack_.ops().gather(embedding_, tokens, work.hidden(m));
+        stack_.run(cache, position, m, [&](index layer) {
+            if (layer + 1 < shape_.layers) {
+                tap(layer, m, work.hidden(m), out.features);
+            }
+        });
+        // Hidden states are counted as the model's makers do: the last entry is the one after the final norm.
+        const bool last_tapped =
+            !out.features.empty() && std::find(taps_.begin(), taps_.end(), shape_.layers - 1) != taps_.end();
+        const index r = last_tapped ? m : out.logits.rows();
+        if (r > 0) {
+            stack_.ops().rms_norm(work.hidden(m).rows(m - r, r), norm_, shape_.rms_norm_eps,
+                                  work.normed(m).rows(m - r, r));
+            if (last_tapped) {
+                tap(shape_.layers - 1, m, work.normed(m), out.features);
+            }
+            if (out.logits.rows() > 0) {
+                head_rows(work.normed(m).rows(m - out.logits.rows(), out.logits.rows()), out.logits);
+            }
+        }
+    }
+
     static target_shape checked(target_shape shape, std::span<const index> taps) {
         shape.check();
         for (const index tap : taps) {

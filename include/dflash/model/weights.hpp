@@ -1,7 +1,7 @@
 // The tensors of a checkpoint as views, by the role they play. All matrices are (out, in), row-major, as stored.
 //
 // The views stay valid as long as `owner` lives. Transformers copy what they need (packed), so the owner can be let go
-// once they are built.
+// once they are built. They say which tensors they have packed, so that memory behind those need not wait for that.
 #pragma once
 
 #include <memory>
@@ -11,6 +11,22 @@
 #include <dflash/vocabulary.hpp>
 
 DFLASH_BEGIN_NAMESPACE
+
+/// Told of tensors that have been packed. Their bytes may leave memory, but must be the same when they are read again.
+class packed_observer {
+public:
+    packed_observer() = default;
+    packed_observer(const packed_observer&) = delete;
+    packed_observer& operator=(const packed_observer&) = delete;
+    virtual ~packed_observer() = default;
+    virtual void packed(const tensor_view& tensor) const = 0;
+};
+
+inline void tell_packed(const packed_observer* observer, const tensor_view& tensor) {
+    if (observer != nullptr) {
+        observer->packed(tensor);
+    }
+}
 
 /// One decoder layer. Absent tensors are empty views: biases without attention_bias, q/k norms for Llama.
 struct layer_weights {
@@ -31,6 +47,7 @@ struct target_weights {
     tensor_view head;       // (v, d), empty when tied
     std::vector<layer_weights> layers;
     std::shared_ptr<const void> owner;
+    std::shared_ptr<const packed_observer> on_packed;  // may be null
 };
 
 /// A DFlash draft's tensors.
@@ -40,6 +57,7 @@ struct draft_weights {
     tensor_view norm;         // (d)
     std::vector<layer_weights> layers;
     std::shared_ptr<const void> owner;
+    std::shared_ptr<const packed_observer> on_packed;  // may be null
 };
 
 DFLASH_END_NAMESPACE

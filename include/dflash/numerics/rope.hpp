@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include <dflash/identity.hpp>
 #include <dflash/numerics/math64.hpp>
 
 DFLASH_BEGIN_NAMESPACE
@@ -217,6 +218,8 @@ public:
         }
     }
 
+    /// Tables with the same number hold the same rows: for backends that keep copies of their own. Not 0.
+    [[nodiscard]] std::uint64_t identity() const noexcept { return identity_; }
     /// The row of one position. Shape: (e/2).
     [[nodiscard]] const float* cos(index position) const { return cos_.data() + offset(position); }
     /// The row of one position. Shape: (e/2).
@@ -233,6 +236,7 @@ private:
         return position * half_;
     }
 
+    std::uint64_t identity_ = next_identity();
     std::vector<float> cos_;  // (positions, e/2)
     std::vector<float> sin_;  // (positions, e/2)
     index half_ = 0;

@@ -15,9 +15,9 @@ DFLASH_BEGIN_NAMESPACE
 /// Axioms
 ///   choose(logits, position, key, out) writes one token for each row, the row being the law of position + row, and the
 ///   law it was drawn from if it was drawn for rejection_sampling. It depends on nothing else.
-template <class T>
-concept draft_choice = requires(T& choice, matrix_view<const float> logits, index position, noise_key key,
-                                draft_output<>& out) { choice.choose(logits, position, key, out); };
+template <class T, class Space = host_space>
+concept draft_choice = requires(T& choice, matrix_view<const float, Space> logits, index position, noise_key key,
+                                draft_output<Space>& out) { choice.choose(logits, position, key, out); };
 
 /// The best token of every slot.
 struct argmax_drafts {

@@ -159,13 +159,13 @@ public:
         detail::linear_job job = {w.data(), w.type(),   w.bias(), nullptr,  0,
                                   y.data(), y.stride(), x.rows(), w.cols(), w.rows()};
         if (w.activation() == activation_type::f32) {
-            arrange(x, kernels_->linear, workspace_, job);
+            arrange<false>(x, kernels_->linear, workspace_, job);
             run(kernels_->linear, job);
         } else if (dot_) {
-            arrange(round_rows(x, (x.cols() + 1) / 2, rounded_words_), kernels_->dot, words_, job);
+            arrange<true>(x, kernels_->dot, words_, job);
             run(kernels_->dot, job);
         } else {
-            arrange(round_rows(x, x.cols(), rounded_), kernels_->linear, workspace_, job);
+            arrange<true>(x, kernels_->linear, workspace_, job);
             run(kernels_->linear, job);
         }
     }
@@ -313,42 +313,56 @@ private:
         return (n + detail::column_block - 1) / detail::column_block;
     }
 
-    /// The operands of the bf16 tier: floats, or words of two. Shape: (m, cols).
-    template <class T>
-    [[nodiscard]] static matrix_view<const T> round_rows(matrix_view<const float> x, index cols, buffer<T>& memory) {
-        T* rounded = grow(memory, x.rows() * cols);
-        for (index r = 0; r < x.rows(); ++r) {
-            round_row(x.data() + r * x.stride(), x.cols(), rounded + r * cols);
-        }
-        return {rounded, x.rows(), cols};
-    }
-
-    /// Gives the job x in the kernel's order: (chunks of 128, tiles of rows, 128, rows of the tile); words count twice.
-    /// One row needs no copy.
-    template <class T>
-    static void arrange(matrix_view<const T> x, const detail::linear_kernel& kernel, buffer<T>& memory,
-                        detail::linear_job& job) {
-        constexpr index chunk = std::is_same_v<T, float> ? numerics::dot_chunk : numerics::dot_chunk / 2;
-        job.x = x.data();
+    /// Gives the job x in the kernel's order: (chunks of 128, tiles of rows, 128, rows of the tile), rounded for the
+    /// bf16 tier or as it is; words hold two elements. One row needs no order.
+    template <bool Rounded, class T>
+    void arrange(matrix_view<const float> x, const detail::linear_kernel& kernel, buffer<T>& memory,
+                 detail::linear_job& job) const {
+        constexpr index per_element = std::is_same_v<T, float> ? 1 : 2;
+        constexpr index chunk = numerics::dot_chunk / per_element;
         job.x_chunk_stride = chunk;
         if (x.rows() == 1) {
+            if constexpr (Rounded) {
+                T* row = grow(memory, (x.cols() + per_element - 1) / per_element);
+                round_row(x.data(), x.cols(), row);
+                job.x = row;
+            } else {
+                job.x = x.data();
+            }
             return;
         }
         const index full = x.rows() / kernel.tile_rows * kernel.tile_rows;
         const index padded = full == x.rows() ? full : full + kernel.tile_for(x.rows() - full);
-        const index chunks = (x.cols() + chunk - 1) / chunk;
-        T* copy = grow(memory, chunks * padded * chunk);
-        job.x = copy;
+        const index chunks = (x.cols() + numerics::dot_chunk - 1) / numerics::dot_chunk;
+        T* out = grow(memory, chunks * padded * chunk);
+        job.x = out;
         job.x_chunk_stride = padded * chunk;
-        for (index c = 0; c < chunks; ++c) {
-            const index first = c * chunk;
-            const index count = (std::min)(chunk, x.cols() - first);
+        const auto arrange_chunk = [&](index c) {
+            const index first = c * numerics::dot_chunk;
+            const index count = (std::min)(numerics::dot_chunk, x.cols() - first);
             for (index row = 0; row < x.rows(); row += kernel.tile_rows) {
                 const index width = (std::min)(kernel.tile_rows, padded - row);
-                interleave(x.data() + row * x.stride() + first, x.stride(), (std::min)(width, x.rows() - row), count,
-                           copy + (c * padded + row) * chunk, width);
+                const index rows = (std::min)(width, x.rows() - row);
+                const float* source = x.data() + row * x.stride() + first;
+                T* tile = out + (c * padded + row) * chunk;
+                if constexpr (Rounded) {
+                    alignas(64) T rounded[std::size_t{detail::max_tile_rows * chunk}];
+                    for (index r = 0; r < rows; ++r) {
+                        round_row(source + r * x.stride(), count, rounded + r * chunk);
+                    }
+                    interleave(rounded, chunk, rows, (count + per_element - 1) / per_element, tile, width);
+                } else {
+                    interleave(source, x.stride(), rows, count, tile, width);
+                }
             }
-        }
+        };
+        // For few rows one thread: what another one has read is slower to write the next time.
+        constexpr index cost = Rounded ? 2 : 1;
+        parallel_for(threads(), chunks, 1, x.rows() * x.cols() * cost, [&](index first, index last, int) {
+            for (index c = first; c < last; ++c) {
+                arrange_chunk(c);
+            }
+        });
     }
 
     void run(const detail::linear_kernel& kernel, const detail::linear_job& job) const {
@@ -378,10 +392,7 @@ private:
     bool dot_ = false;
     int threads_ = 0;
     mutable buffer<float> workspace_;
-    // The bf16 tier's own: rounded rows, as floats or as words, and words in the kernel's order.
-    mutable buffer<float> rounded_;
-    mutable buffer<std::uint32_t> rounded_words_;
-    mutable buffer<std::uint32_t> words_;
+    mutable buffer<std::uint32_t> words_;  // inputs of the bf16 dot instruction
 };
 
 static_assert(tensor_ops_check<exact>());

@@ -15,6 +15,9 @@ namespace detail {
 /// Tiles of query vectors that share a pass over the cache.
 inline constexpr index max_tiles_per_item = 4;
 
+/// Rows of the largest tile of any kernel.
+inline constexpr index max_tile_rows = 16;
+
 /// Columns of one item of an elementwise operation.
 inline constexpr index column_block = 2048;
 

@@ -7,8 +7,10 @@
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <limits>
 #include <new>
 #include <span>
 #include <utility>
@@ -20,6 +22,7 @@
 
 #include <dflash/buffer.hpp>
 #include <dflash/concepts/ops.hpp>
+#include <dflash/cpu/interleave.hpp>
 #include <dflash/cpu/parallel.hpp>
 #include <dflash/numerics/bf16_tier.hpp>
 #include <dflash/numerics/convert.hpp>
@@ -31,7 +34,8 @@ namespace cpu {
 /// Outputs of one panel.
 inline constexpr index panel_width = 16;
 
-/// Bytes that are only ever read after they were filled. Large ones ask for 2 MB pages, which is a matter of speed.
+/// Bytes that are only ever read after they were filled. Large ones ask for 2 MB pages, which is a matter of speed, and
+/// come from the system and go back to it as a whole, so that loading and letting go leaves no holes.
 class packed_memory {
 public:
     packed_memory() = default;
@@ -41,30 +45,48 @@ public:
         if (bytes == 0) {
             return;
         }
-        alignment_ = bytes >= huge_page ? huge_page : std::size_t{64};
-        data_ = ::operator new(bytes, std::align_val_t{alignment_}, std::nothrow);
+#if defined(__linux__) && defined(MADV_HUGEPAGE)
+        if (bytes >= huge_page && bytes < (std::numeric_limits<std::size_t>::max)() - 2 * huge_page) {
+            mapped_ = bytes + huge_page;
+            void* mapping = ::mmap(nullptr, mapped_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+            if (mapping == MAP_FAILED) {
+                mapped_ = 0;
+                raise<backend_error>("pack: out of memory for ", bytes, " bytes");
+            }
+            start_ = mapping;
+            const auto address = reinterpret_cast<std::uintptr_t>(mapping);
+            data_ = static_cast<std::byte*>(mapping) + (huge_page - address % huge_page) % huge_page;
+            static_cast<void>(::madvise(data_, bytes, MADV_HUGEPAGE));
+            return;
+        }
+#endif
+        start_ = data_ = ::operator new(bytes, std::align_val_t{alignment}, std::nothrow);
         if (data_ == nullptr) {
             raise<backend_error>("pack: out of memory for ", bytes, " bytes");
         }
-#if defined(__linux__) && defined(MADV_HUGEPAGE)
-        if (alignment_ == huge_page) {
-            static_cast<void>(::madvise(data_, bytes, MADV_HUGEPAGE));
-        }
-#endif
     }
 
     packed_memory(packed_memory&& other) noexcept
-        : data_(std::exchange(other.data_, nullptr)), alignment_(other.alignment_) {}
+        : start_(std::exchange(other.start_, nullptr)),
+          data_(std::exchange(other.data_, nullptr)),
+          mapped_(std::exchange(other.mapped_, 0)) {}
     packed_memory& operator=(packed_memory&& other) noexcept {
+        std::swap(start_, other.start_);
         std::swap(data_, other.data_);
-        std::swap(alignment_, other.alignment_);
+        std::swap(mapped_, other.mapped_);
         return *this;
     }
     packed_memory(const packed_memory&) = delete;
     packed_memory& operator=(const packed_memory&) = delete;
     ~packed_memory() {
-        if (data_ != nullptr) {
-            ::operator delete(data_, std::align_val_t{alignment_});
+#if defined(__linux__) && defined(MADV_HUGEPAGE)
+        if (mapped_ != 0) {
+            ::munmap(start_, mapped_);
+            return;
+        }
+#endif
+        if (start_ != nullptr) {
+            ::operator delete(start_, std::align_val_t{alignment});
         }
     }
 
@@ -72,10 +94,12 @@ public:
     [[nodiscard]] const void* data() const noexcept { return data_; }
 
 private:
+    static constexpr std::size_t alignment = 64;
     static constexpr std::size_t huge_page = std::size_t{1} << 21;
 
+    void* start_ = nullptr;
     void* data_ = nullptr;
-    std::size_t alignment_ = 64;
+    std::size_t mapped_ = 0;  // 0: from operator new
 };
 
 namespace detail {
@@ -199,42 +223,49 @@ inline stacked_row find_row(std::span<const tensor_view> parts, index row) noexc
     return {part, row};
 }
 
-inline void pack_panel_f32(std::span<const tensor_view> parts, index rows, index cols, index panel, float* out) {
-    for (index lane = 0; lane < panel_width; ++lane) {
-        const index row = panel * panel_width + lane;
-        if (row >= rows) {
-            for (index k = 0; k < cols; ++k) {
-                out[k * panel_width + lane] = 0.0F;
-            }
-            continue;
+/// Columns of a panel that are put in order at a time.
+inline constexpr index pack_block = 128;
+
+/// A panel from its rows: fill(source row, first column, count, out) gives neighbouring columns of one row, in elements
+/// of the panel. Rows behind the last one are zero. Shape: out (cols, 16).
+template <class T, class Fill>
+void pack_panel(std::span<const tensor_view> parts, index rows, index cols, index panel, T* out, Fill fill) {
+    alignas(64) T block[panel_width * pack_block];
+    const index first_row = panel * panel_width;
+    const index used = (std::min)(panel_width, rows - first_row);
+    for (index first = 0; first < cols; first += pack_block) {
+        const index count = (std::min)(pack_block, cols - first);
+        for (index lane = 0; lane < used; ++lane) {
+            fill(find_row(parts, first_row + lane), first, count, block + lane * pack_block);
         }
-        const stacked_row source = find_row(parts, row);
-        for (index k = 0; k < cols; ++k) {
-            out[k * panel_width + lane] = stored_float(*source.part, source.row * cols + k);
-        }
+        interleave(block, pack_block, used, count, out + first * panel_width, panel_width);
     }
+}
+
+inline void pack_panel_f32(std::span<const tensor_view> parts, index rows, index cols, index panel, float* out) {
+    pack_panel(parts, rows, cols, panel, out, [&](const stacked_row& source, index first, index count, float* row) {
+        for (index k = 0; k < count; ++k) {
+            row[k] = stored_float(*source.part, source.row * cols + first + k);
+        }
+    });
 }
 
 template <class Operand>
 void pack_panel_words(std::span<const tensor_view> parts, index rows, index cols, index panel, std::uint32_t* out,
                       Operand operand) {
     const index words = (cols + 1) / 2;
-    for (index lane = 0; lane < panel_width; ++lane) {
-        const index row = panel * panel_width + lane;
-        if (row >= rows) {
-            for (index w = 0; w < words; ++w) {
-                out[w * panel_width + lane] = 0;
-            }
-            continue;
-        }
-        const stacked_row source = find_row(parts, row);
-        for (index w = 0; w < words; ++w) {
-            const index at = source.row * cols + 2 * w;
-            const std::uint32_t high = operand(stored_half(*source.part, at));
-            const std::uint32_t low = 2 * w + 1 < cols ? operand(stored_half(*source.part, at + 1)) : 0U;
-            out[w * panel_width + lane] = high << 16 | low;
-        }
-    }
+    pack_panel(parts, rows, words, panel, out,
+               [&](const stacked_row& source, index first, index count, std::uint32_t* row) {
+                   const index at = source.row * cols + 2 * first;
+                   const index pairs = (std::min)(count, cols / 2 - first);
+                   for (index w = 0; w < pairs; ++w) {
+                       const std::uint32_t high = operand(stored_half(*source.part, at + 2 * w));
+                       row[w] = high << 16U | operand(stored_half(*source.part, at + 2 * w + 1));
+                   }
+                   if (pairs < count) {  // an odd end
+                       row[pairs] = std::uint32_t{operand(stored_half(*source.part, at + 2 * pairs))} << 16U;
+                   }
+               });
 }
 
 /// The panel of the bf16 tier. Returns whether an element became zero.

@@ -16,6 +16,9 @@ struct attend_tile {
     float* o_c;   // (count, e16) outputs of the current chunk
 };
 
+/// Rows of v between the one that is read and the one that is asked for.
+inline constexpr index value_ahead = 64;
+
 /// o_c: the chains over v continued for `count` positions. v: the first row; p: its weights, (positions, width).
 template <std::size_t Rows, std::size_t Panels>
 void value_tile(const float* v, index e, index d, const float* p, index width, index count, float* o_c,
@@ -31,7 +34,7 @@ void value_tile(const float* v, index e, index d, const float* p, index width, i
             acc[r][c] = load(o_c + r * o_stride + d + c * 16);
         }
     }
-    chain(source, p, width, count, acc);
+    chain(source, p, width, count, value_ahead * e * index{sizeof(float)}, acc);
     DFLASH_CPU_UNROLL
     for (index r = 0; r < index{Rows}; ++r) {
         DFLASH_CPU_UNROLL
@@ -57,7 +60,7 @@ void value_rows(const float* v, index e, const float* p, index width, index coun
         for (index r = 0; r < index{Rows}; ++r) {
             acc[r][0] = load(o_c + r * o_stride + d);
         }
-        chain(source, p, width, count, acc);
+        chain(source, p, width, count, value_ahead * e * index{sizeof(float)}, acc);
         DFLASH_CPU_UNROLL
         for (index r = 0; r < index{Rows}; ++r) {
             store(o_c + r * o_stride + d, acc[r][0]);
@@ -76,7 +79,12 @@ void value_group(const float* v, index e, const float* p, index width, index row
             return;
         }
     }
-    value_rows<tile>(v, e, p, width, count, o_c, o_stride);
+    // A pass over few columns uses a small part of each row: a block of rows stays in the first cache for the next
+    // pass, and memory is asked for row after row.
+    constexpr index block = tile_panels(tile) < 4 ? 64 : numerics::key_chunk;
+    for (index i = 0; i < count; i += block) {
+        value_rows<tile>(v + i * e, e, p + i * width, width, (std::min)(block, count - i), o_c, o_stride);
+    }
 }
 
 inline float exp_scalar(float x) {
@@ -151,12 +159,18 @@ inline void attend_chunk(attend_tile& tile, const float* keys, const float* valu
     }
     const index panel_stride = panel_f32::panel_stride(e);
     const index group = group_for(tile.count);
+    const index ahead = group * panel_stride * index{sizeof(float)};  // the panels that come next
     for (index key = begin; key < end; key += group * 16) {
+        if (!tile.started[0] && key - begin < value_ahead) {  // of later chunks the first rows have been asked for
+            for (index byte = 0; byte < group * 16 * e * index{sizeof(float)}; byte += 64) {
+                fetch_line(values + (chunk + key) * e, byte);
+            }
+        }
         const index panels = (std::min)(group, (end - key) / 16);
         const float* panel = keys + (chunk + key) / 16 * panel_stride;
         for (index k = 0; k < e; k += numerics::dot_chunk) {
             chunk_group<panel_f32>({panel + panel_f32::offset(k), panel_stride, panels, tile.q + k * tile.width,
-                                    (std::min)(numerics::dot_chunk, e - k), s + key, numerics::key_chunk},
+                                    (std::min)(numerics::dot_chunk, e - k), s + key, numerics::key_chunk, ahead},
                                    tile.count);
         }
     }
@@ -227,13 +241,8 @@ inline void start_tile(attend_tile& tile, const attend_job& job, index kv_head, 
     const index group = job.heads / job.kv_heads;
     tile.count = (std::min)(index{tile_rows}, job.rows * group - first_vector);
     tile.width = tile_for(tile.count);
-    for (index t = 0; t < tile.width; ++t) {
-        if (t >= tile.count) {
-            for (index d = 0; d < e; ++d) {
-                tile.q[d * tile.width + t] = 0.0F;
-            }
-            continue;
-        }
+    const index e16 = (e + 15) / 16 * 16;
+    for (index t = 0; t < tile.count; ++t) {
         const index row = (first_vector + t) / group;
         const index head = kv_head * group + (first_vector + t) % group;
         tile.keys[t] = job.mask.keys(job.position + row, job.length);
@@ -241,10 +250,13 @@ inline void start_tile(attend_tile& tile, const attend_job& job, index kv_head, 
         tile.m[t] = 0.0F;
         tile.l[t] = 0.0F;
         const float* q = job.q + row * job.q_stride + head * e;
-        for (index d = 0; d < e; ++d) {
-            tile.q[d * tile.width + t] = q[d] * job.scale;
+        float* scaled = tile.o_c + t * e16;
+        for (index d = 0; d < e; d += 16) {
+            const index count = (std::min)(index{16}, e - d);
+            store(scaled + d, mul(count == 16 ? load(q + d) : load_part(q + d, count), splat(job.scale)));
         }
     }
+    interleave(tile.o_c, e16, tile.count, e, tile.q, tile.width);
 }
 
 inline void finish_tile(const attend_tile& tile, const attend_job& job, index kv_head, index first_vector) {

@@ -10,19 +10,19 @@ struct panel_dot {
     static constexpr index offset(index k) { return k / 2 * 16; }
     const std::uint32_t* data;
     DFLASH_CPU_INLINE w16 words(index k) const { return load_words(data + k / 2 * 16); }
-    DFLASH_CPU_INLINE void fetch(index k, index streams) const { fetch_line(data + k / 2 * 16, streams); }
+    DFLASH_CPU_INLINE void fetch(index k, index ahead) const { fetch_line(data + k / 2 * 16, ahead); }
 };
 
 /// As for other weights. An odd count ends in a word whose low halves are +0 on both sides: that step changes nothing.
 template <std::size_t Rows, std::size_t Panels>
 DFLASH_CPU_INLINE void chain(const panel_dot (&w)[Panels], const std::uint32_t* x, index width, index count,
-                             v16 (&acc)[Rows][Panels]) {
+                             index ahead, v16 (&acc)[Rows][Panels]) {
     for (index k = 0; k < count; k += 2) {
         w16 words[Panels];
         DFLASH_CPU_UNROLL
         for (index p = 0; p < index{Panels}; ++p) {
             words[p] = w[p].words(k);
-            w[p].fetch(k, index{Panels});
+            w[p].fetch(k, ahead);
         }
         DFLASH_CPU_UNROLL
         for (index r = 0; r < index{Rows}; ++r) {

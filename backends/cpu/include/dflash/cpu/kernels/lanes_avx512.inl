@@ -8,7 +8,7 @@ struct w16 {
 };
 
 /// Rows a tile may have, and its panels: at least eight chains at a time, and no more than the registers hold.
-inline constexpr int row_tiles[] = {1, 4, 8, 12, 16};
+inline constexpr int row_tiles[] = {1, 2, 4, 8, 12, 16};
 inline constexpr int tile_rows = 16;
 constexpr int tile_panels(int rows) {
     return rows <= 4 ? 4 : (rows <= 12 ? 2 : 1);

@@ -5,17 +5,14 @@
 
 // ---- where the lanes come from -------------------------------------------------------------------------------------
 
-/// Asks for a cache line, which may lie outside every array: asking is not reading. An address and no pointer, because
-/// pointers may not be formed there.
-DFLASH_CPU_INLINE void fetch_address(std::uintptr_t address) {
-    __builtin_prefetch(reinterpret_cast<const void*>(address));  // NOLINT(performance-no-int-to-ptr)
-}
-
-/// Asks for the cache line some way behind p, when a tile reads so many streams. While a core multiplies, the hardware
-/// does not look ahead far enough by itself.
-DFLASH_CPU_INLINE void fetch_line(const void* p, index streams) {
-    const index ahead = streams == 1 ? 8192 : 4096 / streams;
-    fetch_address(reinterpret_cast<std::uintptr_t>(p) + static_cast<std::uintptr_t>(ahead));
+/// Asks for the cache line `ahead` bytes behind p, which may lie outside every array: asking is not reading. By
+/// address, because pointers may not be formed there. While a core multiplies, the hardware does not look ahead far
+/// enough by itself. It does bring lines from the second cache to the first; asking for the first one here would hold
+/// its few places for outstanding lines.
+DFLASH_CPU_INLINE void fetch_line(const void* p, index ahead) {
+    constexpr int second_cache = 2;
+    const std::uintptr_t address = reinterpret_cast<std::uintptr_t>(p) + static_cast<std::uintptr_t>(ahead);
+    __builtin_prefetch(reinterpret_cast<const void*>(address), 0, second_cache);  // NOLINT(performance-no-int-to-ptr)
 }
 
 /// Weights or keys in panels: (k, 16) floats.
@@ -28,7 +25,7 @@ struct panel_f32 {
     static constexpr index offset(index k) { return k * 16; }
     const float* data;
     DFLASH_CPU_INLINE v16 at(index k) const { return load(data + k * 16); }
-    DFLASH_CPU_INLINE void fetch(index k, index streams) const { fetch_line(data + k * 16, streams); }
+    DFLASH_CPU_INLINE void fetch(index k, index ahead) const { fetch_line(data + k * 16, ahead); }
 };
 
 /// Weights in panels of words: (k/2, 16), element k in the high half, k + 1 in the low half.
@@ -41,7 +38,7 @@ struct panel_bf16 {
     static constexpr index offset(index k) { return k / 2 * 16; }
     const std::uint32_t* data;
     DFLASH_CPU_INLINE w16 words(index k) const { return load_words(data + k / 2 * 16); }
-    DFLASH_CPU_INLINE void fetch(index k, index streams) const { fetch_line(data + k / 2 * 16, streams); }
+    DFLASH_CPU_INLINE void fetch(index k, index ahead) const { fetch_line(data + k / 2 * 16, ahead); }
     static DFLASH_CPU_INLINE v16 high(w16 a) { return bf16_high(a); }
     static DFLASH_CPU_INLINE v16 low(w16 a) { return bf16_low(a); }
 };
@@ -55,7 +52,7 @@ struct panel_f16 {
     static constexpr index offset(index k) { return k / 2 * 16; }
     const std::uint32_t* data;
     DFLASH_CPU_INLINE w16 words(index k) const { return load_words(data + k / 2 * 16); }
-    DFLASH_CPU_INLINE void fetch(index k, index streams) const { fetch_line(data + k / 2 * 16, streams); }
+    DFLASH_CPU_INLINE void fetch(index k, index ahead) const { fetch_line(data + k / 2 * 16, ahead); }
     static DFLASH_CPU_INLINE v16 high(w16 a) { return f16_high(a); }
     static DFLASH_CPU_INLINE v16 low(w16 a) { return f16_low(a); }
 };
@@ -66,9 +63,8 @@ struct columns_f32 {
     const float* data;
     index stride;
     DFLASH_CPU_INLINE v16 at(index k) const { return load(data + k * stride); }
-    DFLASH_CPU_INLINE void fetch(index k, index) const {
-        const auto rows = static_cast<std::uintptr_t>((k + 16) * stride) * sizeof(float);
-        fetch_address(reinterpret_cast<std::uintptr_t>(data) + rows);
+    DFLASH_CPU_INLINE void fetch(index k, index ahead) const {
+        fetch_line(data, k * stride * index{sizeof(float)} + ahead);
     }
 };
 
@@ -85,8 +81,9 @@ struct last_columns_f32 {
 // ---- one tile ------------------------------------------------------------------------------------------------------
 
 /// acc[r][p] = fma(w[p][k], x[k][r], acc[r][p]) for k = 0 .. count - 1, ascending. x: row k at x + k * width.
+/// ahead: bytes from what is read to what is asked for.
 template <class Source, std::size_t Rows, std::size_t Panels>
-DFLASH_CPU_INLINE void chain(const Source (&w)[Panels], const float* x, index width, index count,
+DFLASH_CPU_INLINE void chain(const Source (&w)[Panels], const float* x, index width, index count, index ahead,
                              v16 (&acc)[Rows][Panels]) {
     if constexpr (Source::paired) {
         index k = 0;
@@ -96,7 +93,7 @@ DFLASH_CPU_INLINE void chain(const Source (&w)[Panels], const float* x, index wi
             DFLASH_CPU_UNROLL
             for (index p = 0; p < index{Panels}; ++p) {
                 const w16 words = w[p].words(k);
-                w[p].fetch(k, index{Panels});
+                w[p].fetch(k, ahead);
                 high[p] = Source::high(words);
                 low[p] = Source::low(words);
             }
@@ -135,7 +132,7 @@ DFLASH_CPU_INLINE void chain(const Source (&w)[Panels], const float* x, index wi
             DFLASH_CPU_UNROLL
             for (index p = 0; p < index{Panels}; ++p) {
                 row[p] = w[p].at(k);
-                w[p].fetch(k, index{Panels});
+                w[p].fetch(k, ahead);
             }
             DFLASH_CPU_UNROLL
             for (index r = 0; r < index{Rows}; ++r) {
@@ -160,6 +157,7 @@ struct chunk_job {
     index count;
     float* total;  // row r, panel p at total + r * total_stride + p * 16
     index total_stride;
+    index ahead;  // bytes from what is read to what is asked for
 };
 
 /// The tile of rows `row` .. and panels `panel` ..
@@ -181,7 +179,7 @@ void chunk_tile(const chunk_job<Source>& job, index row, index panel) {
             acc[r][p] = zero();
         }
     }
-    chain(source, job.x + row * Source::chunk_inputs, index{Rows}, job.count, acc);
+    chain(source, job.x + row * Source::chunk_inputs, index{Rows}, job.count, job.ahead, acc);
     DFLASH_CPU_UNROLL
     for (index p = 0; p < index{Panels}; ++p) {
         if (p < panels) {
@@ -194,6 +192,8 @@ void chunk_tile(const chunk_job<Source>& job, index row, index panel) {
         }
     }
 }
+
+static_assert(tile_rows <= max_tile_rows);
 
 /// The smallest tile with room for `rows` rows; the largest one when none has.
 constexpr index tile_for(index rows) noexcept {
@@ -257,6 +257,7 @@ void linear_panels(const linear_job& job, index first_panel, index last_panel) {
         const index rows = (std::min)(block_rows, job.rows - block);
         const index padded = padded_rows(rows);
         const index group = group_for(rows);
+        const index ahead = 8192 / group;
         const auto* x = inputs + block * Source::chunk_inputs;
         for (index panel = first_panel; panel < last_panel; panel += group) {
             const index panels = (std::min)(group, last_panel - panel);
@@ -267,7 +268,7 @@ void linear_panels(const linear_job& job, index first_panel, index last_panel) {
             for (index k = 0; k < job.k; k += numerics::dot_chunk) {
                 chunk_group<Source>(
                     {w + Source::offset(k), panel_stride, panels, x + k / numerics::dot_chunk * job.x_chunk_stride,
-                     (std::min)(numerics::dot_chunk, job.k - k), total, total_stride},
+                     (std::min)(numerics::dot_chunk, job.k - k), total, total_stride, ahead},
                     rows);
             }
             for (index p = 0; p < panels; ++p) {

@@ -1,0 +1,2 @@
+// cuda-device-check as plain C++ in the simulator.
+#include "device_check.cu"
