@@ -9,7 +9,7 @@ import kinds_text
 KINDS = {**kinds_numbers.KINDS, **kinds_text.KINDS}
 # How often each kind comes in training; copying in order is learned late, so texts that need it come more often.
 SHARES = {**dict.fromkeys(KINDS, 0.5), "add": 1.0, "subtract": 1.5, "multiply": 1.0, "shopping": 1.0, "unit table": 2.0,
-          "people table": 2.5, "story": 2.5, "JSON": 1.5, "program": 2.5, "sorting": 2.0}
+          "people table": 2.5, "story": 2.5, "JSON": 3.0, "program": 2.5, "sorting": 2.5}
 HELD_OUT_PHRASINGS = 2  # the last ones of every kind
 HELD_OUT_SHARE = 16     # one in so many sets of numbers is held out
 

@@ -38,7 +38,7 @@ SMALL_PLAN = Plan(steps=steps(11000), rate=2.5e-3, warm=60, decay=1500, last=0.3
 
 # Twice the width, and four layers that begin as nothing.
 ORIGIN = [0, 1, 1, 2, 2, 3, 3, 4, 4, 5]
-LARGE_PLAN = Plan(steps=steps(640), rate=8e-4, warm=10, decay=620, weight_decay=0.1)
+LARGE_PLAN = Plan(steps=steps(1100), rate=8e-4, warm=10, decay=640, weight_decay=0.1)
 
 ANSWER_PARTS, ANSWER_PART = (2, 40) if QUICK else (6, 2000)  # many at once: texts of one prompt length go together
 OWN_SHARE = 0.6  # of the draft's text is written by the target, the rest by the generator
