@@ -212,8 +212,8 @@ private:
         if (low >= high) {
             return;  // the same for the whole warp
         }
-        // A lane reads and writes the same scores: shuffles order no memory. Where a score is NaN the row is NaN whatever
-        // the maximum.
+        // A lane reads and writes the same scores: shuffles order no memory. Where a score is NaN the row is NaN
+        // whatever the maximum.
         float most = -numerics::infinity;
         for (int j = t.lane(); j < high; j += warp_size) {
             most = j >= low && p[j] > most ? p[j] : most;
