@@ -190,6 +190,24 @@ TEST_CASE("a round waits once and copies nothing back") {
     CHECK(seen.graph_launches >= static_cast<std::uint64_t>(2 * rounds));
 }
 
+TEST_CASE("a cache has an identity of its own, wherever its memory lies: no graph of another one fits it") {
+    // Keys can come to lie where another cache's were, and values elsewhere: an address does not tell caches apart.
+    std::uint64_t last = 0;
+    for (int use = 0; use < 20; ++use) {
+        cuda::device_cache made(1, 1, 4, 24);
+        CHECK(made.identity() > last);
+        last = made.identity();
+        const cuda::device_cache moved = std::move(made);
+        CHECK(moved.identity() == last);
+    }
+    cuda::device_cache grown(1, 1, 4, 24);
+    const std::uint64_t before = grown.identity();
+    grown.reserve(20);
+    CHECK(grown.identity() == before);
+    grown.reserve(300);
+    CHECK(grown.identity() > before);
+}
+
 TEST_CASE("models that come and go at the same address share no graph") {
     const cuda::exact ops;
     buffer<token_id, cuda::pinned_space> token(1);

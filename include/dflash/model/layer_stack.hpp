@@ -63,7 +63,7 @@ public:
     [[nodiscard]] replay_key key(const Cache& cache, index m) const {
         replay_key k;
         k.model = identity_;
-        k.cache = memory_of(cache);
+        k.cache = identity_of(cache);
         k.capacity = cache.capacity();
         k.rows = m;
         k.workspace = work_.capacity();
