@@ -5,7 +5,6 @@
 #pragma once
 
 #include <cstdint>
-
 #include <type_traits>
 
 #include <dflash/concepts/observer.hpp>
@@ -20,10 +19,11 @@ struct replay_key {
     const void* in = nullptr;  ///< tokens, embeddings or features
     const void* out = nullptr;
     const void* features = nullptr;
-    index capacity = 0;  ///< of the cache
     index rows = 0;
     index logits = 0;  ///< rows of logits
     index in_stride = 0;
+    index out_stride = 0;
+    index features_stride = 0;
     index workspace = 0;      ///< rows that the model's own memory has room for; it moves when that grows
     std::uint64_t table = 0;  ///< which rotary table
 

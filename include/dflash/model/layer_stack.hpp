@@ -64,7 +64,6 @@ public:
         replay_key k;
         k.model = identity_;
         k.cache = identity_of(cache);
-        k.capacity = cache.capacity();
         k.rows = m;
         k.workspace = work_.capacity();
         k.table = rope_.table().identity();
