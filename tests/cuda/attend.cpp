@@ -1,4 +1,5 @@
 // The device cache and attend of the exact CUDA backend, against numerics::attend_row bit for bit.
+#include <algorithm>
 #include <vector>
 
 #include <dflash/numerics/attention.hpp>
@@ -105,6 +106,39 @@ TEST_CASE("a chunk that other rows see and this one does not leaves no trace") {
     // Rows on both sides of the edge between two chunks.
     compare(ops, 8, 260, 2, 2, 16, 252, {.causal = true}, content::plain, 1);
     compare(ops, 8, 516, 1, 4, 16, 508, {.causal = true, .window = 5}, content::plain, 2);
+}
+
+TEST_CASE("a score that is NaN or infinite makes the rows that see it what the specification says, and no other") {
+    const dflash::cuda::exact ops;
+    const index e = 8;
+    const index length = 300;
+    const float scale = numerics::attention_scale(e);
+    for (const float bad : {numerics::not_a_number, numerics::infinity, -numerics::infinity}) {
+        for (const index at : {index{0}, index{5}, index{256}, index{297}}) {
+            noise random(7);
+            layer_fixture f(ops, 1, e, length, random, content::plain);
+            matrix key(1, e);
+            key.fill(random, content::plain);
+            key.row(0)[3] = bad;
+            f.keys.row(at)[3] = bad;
+            std::copy_n(key.row(0), 3, f.keys.row(at));
+            std::copy_n(key.row(0) + 4, 4, f.keys.row(at) + 4);
+            device_matrix k(ops, key);
+            matrix value(1, e);
+            std::copy_n(f.values.row(at), e, value.row(0));
+            device_matrix v(ops, value);
+            ops.write(f.cache, 1, at, k.view(), v.view());
+            matrix q(4, e);
+            q.fill(random, content::plain);
+            device_matrix queries(ops, q);
+            device_matrix out(ops, 4, e);
+            const dflash::mask_rule mask{.causal = true};
+            ops.attend({queries.view(), f.cache.layer(1, length), out.view(), 1, 1, e, length - 4, mask, scale});
+            CAPTURE(bad);
+            CAPTURE(at);
+            CHECK(differing(out.host(ops), expected(q, f, 1, 1, e, length - 4, mask, scale)) == 0);
+        }
+    }
 }
 
 TEST_CASE("crop forgets, reserve keeps every bit") {

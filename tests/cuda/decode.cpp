@@ -190,6 +190,55 @@ TEST_CASE("a round waits once and copies nothing back") {
     CHECK(seen.graph_launches >= static_cast<std::uint64_t>(2 * rounds));
 }
 
+TEST_CASE("a cache has an identity of its own, wherever its memory lies: no graph of another one fits it") {
+    // Keys can come to lie where another cache's were, and values elsewhere: an address does not tell caches apart.
+    std::uint64_t last = 0;
+    for (int use = 0; use < 20; ++use) {
+        cuda::device_cache made(1, 1, 4, 24);
+        CHECK(made.identity() > last);
+        last = made.identity();
+        const cuda::device_cache moved = std::move(made);
+        CHECK(moved.identity() == last);
+    }
+    cuda::device_cache grown(1, 1, 4, 24);
+    const std::uint64_t before = grown.identity();
+    grown.reserve(20);
+    CHECK(grown.identity() == before);
+    grown.reserve(300);
+    CHECK(grown.identity() > before);
+}
+
+TEST_CASE("one model over two caches and into rows of two strides, in turn: every replay is the right one") {
+    random_pair pair;
+    make_random_pair(pair, 4);
+    const cuda::exact ops;
+    target_transformer<cpu::exact> host(pair.target, pair.target_tensors);
+    target_transformer<cuda::exact> device(pair.target, pair.target_tensors, std::span<const index>{}, ops);
+    const index vocab = pair.target.vocab_size;
+    buffer<token_id, cuda::pinned_space> tokens(2);
+    buffer<float> logits(2 * vocab);
+    buffer<float, cuda::device_space> device_logits(2 * vocab + 3);
+    std::vector<contiguous_cache<float>> host_caches;
+    std::vector<cuda::device_cache> device_caches;
+    for (int i = 0; i < 2; ++i) {
+        host_caches.push_back(host.make_cache(24));
+        device_caches.push_back(device.make_cache(24));
+    }
+    for (int step = 0; step < 12; ++step) {
+        const auto which = static_cast<std::size_t>(step % 2);
+        const index gap = step / 2 % 2 * 3;
+        tokens[0] = static_cast<token_id>(step % vocab);
+        tokens[1] = static_cast<token_id>((7 * step + 1) % vocab);
+        host.forward({tokens.data(), 2}, host_caches[which], {logits.matrix(2, vocab), {}});
+        device.forward({tokens.data(), 2}, device_caches[which],
+                       {matrix_view<float, cuda::device_space>(device_logits.data(), 2, vocab, vocab + gap), {}});
+        const std::vector<float> got = host_copy(ops, device_logits.data(), 2 * vocab + gap);
+        CAPTURE(step);
+        REQUIRE(differing(got.data(), logits.data(), vocab) == 0);
+        REQUIRE(differing(got.data() + vocab + gap, logits.data() + vocab, vocab) == 0);
+    }
+}
+
 TEST_CASE("models that come and go at the same address share no graph") {
     const cuda::exact ops;
     buffer<token_id, cuda::pinned_space> token(1);

@@ -66,9 +66,10 @@ TEST_CASE("what the device does not do is refused by name") {
         {{"--json", "--dump", "x"}, "--dump"},
         {{"--json", "--trace", "x"}, "--trace"},
     };
-    for (const auto& [given, reason] : refusals) {
+    for (const std::pair<arguments, std::string>& refusal : refusals) {
+        const std::string& reason = refusal.second;
         CAPTURE(reason);
-        CHECK(refused(run(simulated, with(start, given)), "dflash-generate", reason));
+        CHECK(refused(run(simulated, with(start, refusal.first)), "dflash-generate", reason));
     }
     CHECK(refused(run(simulated, {"--backend", "cuda", "--demo"}), "dflash-generate", "--demo excludes"));
 }

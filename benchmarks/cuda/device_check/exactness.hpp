@@ -473,7 +473,7 @@ public:
     }
 
     void forward(index position, bool replay) {
-        const dflash::replay_key key{.model = 1, .cache = keys_.memory(), .rows = rows_};
+        const dflash::replay_key key{.model = 1, .cache = keys_.identity(), .rows = rows_};
         const auto body = [&] { run(position); };
         if (replay) {
             ops_.context().replay(key, position, body);

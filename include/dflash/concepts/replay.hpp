@@ -5,7 +5,6 @@
 #pragma once
 
 #include <cstdint>
-
 #include <type_traits>
 
 #include <dflash/concepts/observer.hpp>
@@ -15,28 +14,30 @@ DFLASH_BEGIN_NAMESPACE
 
 /// Everything but the position that a forward depends on. Pointers are compared, never dereferenced.
 struct replay_key {
-    std::uint64_t model = 0;      ///< its identity
-    const void* cache = nullptr;  ///< see memory_of
-    const void* in = nullptr;     ///< tokens, embeddings or features
+    std::uint64_t model = 0;   ///< its identity
+    std::uint64_t cache = 0;   ///< see identity_of
+    const void* in = nullptr;  ///< tokens, embeddings or features
     const void* out = nullptr;
     const void* features = nullptr;
-    index capacity = 0;  ///< of the cache
     index rows = 0;
     index logits = 0;  ///< rows of logits
     index in_stride = 0;
+    index out_stride = 0;
+    index features_stride = 0;
     index workspace = 0;      ///< rows that the model's own memory has room for; it moves when that grows
     std::uint64_t table = 0;  ///< which rotary table
 
     friend bool operator==(const replay_key&, const replay_key&) = default;
 };
 
-/// What tells one cache's memory from another's, for caches that can be replayed over.
+/// What tells one cache's memory from another's, for caches that can be replayed over. Not an address: caches come and
+/// go, and memory of a new one may begin where that of an old one did.
 template <class Cache>
-[[nodiscard]] const void* memory_of(const Cache& cache) {
-    if constexpr (requires { cache.memory(); }) {
-        return cache.memory();
+[[nodiscard]] std::uint64_t identity_of(const Cache& cache) {
+    if constexpr (requires { cache.identity(); }) {
+        return cache.identity();
     } else {
-        return nullptr;
+        return 0;
     }
 }
 

@@ -98,6 +98,7 @@ public:
         key.in = embeddings.data();
         key.in_stride = embeddings.stride();
         key.out = hidden.data();
+        key.out_stride = hidden.stride();
         replayed<Observer>(stack_.ops(), key, position, [&] { run_block(embeddings, cache, position, hidden); });
     }
 

@@ -63,8 +63,7 @@ public:
     [[nodiscard]] replay_key key(const Cache& cache, index m) const {
         replay_key k;
         k.model = identity_;
-        k.cache = memory_of(cache);
-        k.capacity = cache.capacity();
+        k.cache = identity_of(cache);
         k.rows = m;
         k.workspace = work_.capacity();
         k.table = rope_.table().identity();

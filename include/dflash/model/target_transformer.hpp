@@ -72,8 +72,10 @@ public:
         replay_key key = stack_.key(cache, m);
         key.in = tokens.data();
         key.out = out.logits.data();
+        key.out_stride = out.logits.stride();
         key.logits = out.logits.rows();
         key.features = out.features.data();
+        key.features_stride = out.features.stride();
         replayed<Observer>(stack_.ops(), key, position, [&] { run(tokens, cache, position, out); });
         cache.extend(position + m);
     }

@@ -1,10 +1,12 @@
 // The key/value cache of one sequence in device memory, and the view of one layer that attention reads.
 #pragma once
 
+#include <cstdint>
 #include <utility>
 
 #include <dflash/cuda/kernels/attention.cuh>
 #include <dflash/cuda/memory.hpp>
+#include <dflash/identity.hpp>
 
 DFLASH_BEGIN_NAMESPACE
 
@@ -44,7 +46,8 @@ public:
     [[nodiscard]] index length() const noexcept { return length_; }
     [[nodiscard]] index capacity() const noexcept { return capacity_; }
     [[nodiscard]] index layers() const noexcept { return layers_; }
-    [[nodiscard]] const void* memory() const noexcept { return keys_.data(); }
+    /// Which memory this is: other memory, other number, even at the same address. Graphs are told apart by it.
+    [[nodiscard]] std::uint64_t identity() const noexcept { return identity_; }
     [[nodiscard]] index kv_heads() const noexcept { return kv_heads_; }
     [[nodiscard]] index head_dim() const noexcept { return head_dim_; }
 
@@ -106,6 +109,7 @@ private:
     index capacity_;
     index padded_;
     index length_ = 0;
+    std::uint64_t identity_ = next_identity();
     buffer<float, device_space> keys_;    // (layers, g, panels, quads, 32, 4)
     buffer<float, device_space> values_;  // (layers, g, padded, e)
 };

@@ -212,9 +212,11 @@ private:
         if (low >= high) {
             return;  // the same for the whole warp
         }
-        float most = p[low];
-        for (int j = low + t.lane(); j < high; j += warp_size) {
-            most = p[j] > most ? p[j] : most;
+        // A lane reads and writes the same scores: shuffles order no memory. Where a score is NaN the row is NaN
+        // whatever the maximum.
+        float most = -numerics::infinity;
+        for (int j = t.lane(); j < high; j += warp_size) {
+            most = j >= low && p[j] > most ? p[j] : most;
         }
         for (int half = warp_size / 2; half > 0; half /= 2) {
             const float other = t.shuffle_down(most, half);
