@@ -1,4 +1,4 @@
-// The demo: two problems that are easier to draft, with their answers checked, and one text that is hard to draft.
+// The demo: two texts that are easier to draft, with their answers checked, and one text that is hard to draft.
 #pragma once
 
 #include <algorithm>
@@ -15,15 +15,20 @@
 DFLASH_BEGIN_NAMESPACE
 namespace examples {
 
-/// A problem the models have not been trained on, and its answer.
+/// A problem the models have not been trained on, and what is right.
 struct demo_problem {
     std::string_view question;
-    std::string_view answer;
+    std::string_view right;
+    bool whole_text = false;  ///< right is the whole solution, not only what it states after "Answer: "
 };
 
 inline constexpr demo_problem demo_problems[] = {
-    {"There are 6 shelves with 64 stickers in each shelf. How many stickers are there?\n", "384 stickers"},
-    {"Solve 7 * x + 34 = 118.\n", "x = 12"},
+    {"Jack had 248 cakes. Then Jack loses 198 and then gets 3 times as many. How many cakes does Jack have now?\n",
+     "150 cakes"},
+    {"Write JSON on one line: the meeting is on Tuesday at 07:00 in Vienna, room 7, with Ben, Vera, Yusuf and Karen.\n",
+     R"({"event": "meeting", "day": "Tuesday", "time": "07:00", "place": {"city": "Vienna", "room": 7}, )"
+     R"("guests": [{"name": "Ben"}, {"name": "Vera"}, {"name": "Yusuf"}, {"name": "Karen"}], "count": 4})",
+     true},
 };
 inline constexpr std::string_view demo_prose = "7 And Abraham ran unto the herd, and fetcht a calf tender and";
 inline constexpr index demo_prose_tokens = 96;
@@ -46,8 +51,8 @@ public:
 
     /// 1 if outputs or answers are not what they must be.
     int run() {
-        heading("worked-problems: a model of 3 million parameters that solves problems step by step");
-        open("worked-problems");
+        heading("problems-and-records: a model of 28 million parameters that solves problems step by step");
+        open("problems-and-records");
         choose_threads(demo_problems[0].question);
         legend();
         bool right = solve(demo_problems[0], true);
@@ -137,11 +142,13 @@ private:
         terminal::flush();
         const comparison both = compare(*models_, prompt, ends);
 
-        const std::string answer = stated_answer(token_text::all(*words_, shown.tokens));
-        const bool right = answer == problem.answer;
-        out_.write("\n  answer: " + (answer.empty() ? std::string("none") : answer) + ", " +
+        const std::string text = token_text::all(*words_, shown.tokens);
+        const std::string answer = problem.whole_text ? text : stated_answer(text);
+        const bool right = answer == problem.right;
+        const std::string shown_answer = problem.whole_text ? "the text above" : (answer.empty() ? "none" : answer);
+        out_.write("\n  answer: " + shown_answer + ", " +
                    (right ? out_.styled("correct", style::good)
-                          : out_.styled(joined("wrong: it is ", problem.answer), style::bad)) +
+                          : out_.styled(joined("wrong: it is ", problem.right), style::bad)) +
                    '\n');
         if (whole) {
             print_table(out_, both.speculative, models_->block_size(), false, &both);

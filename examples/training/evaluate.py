@@ -1,27 +1,40 @@
 """Measures a pair on held-out problems with dflash-generate: answers, acceptance lengths, slots, equality with serial decoding.
 
-usage: evaluate.py PAIR PROGRAM [--problems N] [--block B] [--temperature T] [--activation f32|bf16] [--json FILE]
+usage: evaluate.py PAIR PROGRAM [--problems N] [--set SEED] [--block B] [--temperature T] [--activation f32|bf16] [--json FILE]
 """
 import argparse
+import functools
 import json
 import math
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
 
 import problems
+import settings
 
 MOST = 420  # new tokens
 
 
-def decode(program, pair, question, block, temperature, seed, activation):
-    """One problem, in blocks and one token at a time: what the program prints as JSON, with both texts compared."""
+def run(program, pair, question, temperature, seed, activation, *how):
+    """One problem: what the program prints as JSON. how: --serial, or the block length."""
     command = [program, "--target", f"{pair}/target", "--draft", f"{pair}/draft", "--prompt", question + "\n", "--json",
-               "--compare", "--threads", "1", "--block-size", str(block), "--temperature", str(temperature), "--seed",
-               str(seed), "--max-new-tokens", str(MOST), "--activation", activation]
+               "--threads", "1", "--temperature", str(temperature), "--seed", str(seed), "--max-new-tokens", str(MOST),
+               "--activation", activation, *how]
     done = subprocess.run(command, capture_output=True, text=True)
-    if done.returncode > 1:
+    if done.returncode:
         raise SystemExit(done.stderr.strip())
     return json.loads(done.stdout)
+
+
+@functools.lru_cache(maxsize=None)
+def serial(*problem):
+    return run(*problem, "--serial")["tokens"]
+
+
+def decode(block, *problem):
+    """In blocks, with `identical`: whether one token at a time gives the same."""
+    out = run(*problem, "--block-size", str(block))
+    return dict(out, identical=out["tokens"] == serial(*problem))
 
 
 class Count:
@@ -58,7 +71,7 @@ def slots(runs, block):
 
 def measure(program, pair, asked, block, temperature=0.0, activation="f32", together=2):
     with ThreadPoolExecutor(together) as pool:
-        return list(pool.map(lambda i: decode(program, pair, asked[i].question, block, temperature, i, activation),
+        return list(pool.map(lambda i: decode(block, program, pair, asked[i].question, temperature, i, activation),
                              range(len(asked))))
 
 
@@ -90,9 +103,10 @@ def main():
     parser.add_argument("--block", type=int, default=16)
     parser.add_argument("--temperature", type=float, default=0.0)
     parser.add_argument("--activation", default="f32")
+    parser.add_argument("--set", type=int, default=settings.MEASURED_SET, help="seed of the set of problems")
     parser.add_argument("--json")
     args = parser.parse_args()
-    asked = problems.held_out_set(args.problems)
+    asked = problems.held_out_set(args.problems, args.set)
     runs = measure(args.program, args.pair, asked, args.block, args.temperature, args.activation)
     print(f"Block {args.block}, temperature {args.temperature}, {args.activation}:\n")
     print(report(asked, runs, args.block))

@@ -12,6 +12,7 @@ import torch
 import decode
 import export
 import problems
+import settings
 from tokenizer import Tokenizer
 
 BLOCKS = (8, 16)
@@ -38,10 +39,10 @@ def golden(pair, asked, new_tokens):
 
 def main():
     pair, folder = sys.argv[1:3]
-    count = int(sys.argv[3]) if len(sys.argv) > 3 else 8
+    count = int(sys.argv[3]) if len(sys.argv) > 3 else 16
     torch.set_num_threads(1)
     os.makedirs(folder, exist_ok=True)
-    held = problems.held_out_set(300)
+    held = problems.held_out_set(300, settings.MEASURED_SET)
     step = max(1, len(held) // count) | 1  # odd: steps through the kinds
     with open(f"{folder}/problems.json", "w") as f:
         json.dump(golden(pair, held[::step][:count], 420), f, separators=(",", ":"))

@@ -76,7 +76,7 @@ def stage_export(folder):
 
 def stage_measure(folder):
     """The pair on held-out problems, by dflash-generate; the model card."""
-    asked = problems.held_out_set(settings.MEASURED)
+    asked = problems.held_out_set(settings.MEASURED, settings.MEASURED_SET)
     sections = []
     for temperature in (0.0, 1.0):
         runs = evaluate.measure(PROGRAM, f"{folder}/pair", asked, settings.BLOCK, temperature)
@@ -99,7 +99,7 @@ def stage_ablations(folder):
         name = f"ablation_layers{layers}_taps{taps}"
         train_draft(folder, name, layers, taps, settings.ABLATION_PLAN)
         save_pair(folder, name, layers, taps, f"{folder}/{name}", tokenizer)
-        asked = problems.held_out_set(settings.MEASURED // 4)
+        asked = problems.held_out_set(settings.MEASURED // 4, settings.MEASURED_SET)
         row = [f"{layers} layers, {taps} taps"]
         for block in (4, 8, 16):
             runs = evaluate.measure(PROGRAM, f"{folder}/{name}", asked, block)

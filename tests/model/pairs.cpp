@@ -1,4 +1,4 @@
-// The two shipped pairs: every problem's tokens and acceptance lengths, and the golden tensors of prose-and-code.
+// The shipped pairs: the tokens and acceptance lengths of problems, and the golden tensors of prose-and-code.
 #include <doctest/doctest.h>
 
 #include <span>
@@ -45,6 +45,32 @@ TEST_CASE("worked-problems: tokens and acceptance lengths of all problems, block
             }
             if (block == 16) {
                 CHECK(pair.generate_serial(prompt, limits).tokens == result.tokens);
+            }
+        }
+    }
+}
+
+TEST_CASE("problems-and-records: tokens and acceptance lengths of some problems, block 8 and 16") {
+    const nlohmann::json problems =
+        read_json(std::string(DFLASH_TEST_DATA) + "/models/problems-and-records/problems.json");
+    CHECK(problems.size() == 8);
+    for (const index block : {8, 16}) {
+        pair_options options;
+        options.block_size = block;
+        model_pair<cpu::exact> pair(models("problems-and-records") + "/target", models("problems-and-records") + "/draft",
+                                    options);
+        for (const nlohmann::json& problem : problems) {
+            const auto prompt = problem.at("prompt_ids").get<std::vector<token_id>>();
+            generation_limits limits;
+            limits.max_new_tokens = problem.at("max_new_tokens").get<index>();
+            const generation_result result = pair.generate(prompt, limits);
+            INFO("block " << block << ": " << problem.at("prompt").get<std::string>());
+            CHECK(result.tokens == problem.at("tokens").get<std::vector<token_id>>());
+            CHECK(result.reason == finish_reason::stop);
+            for (const nlohmann::json& run : problem.at("runs")) {
+                if (run.at("block_size").get<index>() == block) {
+                    CHECK(result.stats.acceptance_lengths == run.at("acceptance_lengths").get<std::vector<index>>());
+                }
             }
         }
     }
