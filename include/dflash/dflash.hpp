@@ -12,6 +12,7 @@
 #include <dflash/concepts/noise.hpp>
 #include <dflash/concepts/observer.hpp>
 #include <dflash/concepts/ops.hpp>
+#include <dflash/concepts/preconditions.hpp>
 #include <dflash/concepts/sampler.hpp>
 #include <dflash/config.hpp>
 #include <dflash/contracts.hpp>

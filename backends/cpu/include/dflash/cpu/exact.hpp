@@ -13,6 +13,7 @@
 #include <dflash/cache/contiguous.hpp>
 #include <dflash/concepts/attention.hpp>
 #include <dflash/concepts/ops.hpp>
+#include <dflash/concepts/preconditions.hpp>
 #include <dflash/cpu/interleave.hpp>
 #include <dflash/cpu/kernels.hpp>
 #include <dflash/cpu/packing.hpp>
@@ -148,9 +149,7 @@ public:
 
     /// y = x w^T (+ bias). The weights were packed for the same activation type. Shapes: x (m, in), y (m, out).
     void linear(matrix_view<const float> x, const linear_weights& w, matrix_view<float> y) const {
-        DFLASH_EXPECTS(x.cols() == w.cols() && y.cols() == w.rows() && x.rows() == y.rows(), "linear: x (", x.rows(),
-                       ", ", x.cols(), ") and weights (", w.rows(), ", ", w.cols(), ") do not give y (", y.rows(), ", ",
-                       y.cols(), ")");
+        expected::linear(x, w, y);
         DFLASH_EXPECTS(w.type() != dtype::bf16 || w.activation() == activation_, "linear: the weights are packed for ",
                        name_of(w.activation()), " activations, the backend has ", name_of(activation_));
         if (y.empty()) {
@@ -173,8 +172,7 @@ public:
     /// y = the rows `ids` of w, widened; a bias has no part in it. Errors: config_error for an id that is no row.
     /// Shape: y (ids, in).
     void gather(const linear_weights& w, std::span<const token_id> ids, matrix_view<float> y) const {
-        DFLASH_EXPECTS(y.rows() == size_of(ids) && y.cols() == w.cols(), "gather: y is (", y.rows(), ", ", y.cols(),
-                       "), needs (", ids.size(), ", ", w.cols(), ")");
+        expected::gather(w, size_of(ids), y);
         for (const token_id id : ids) {
             if (id < 0 || id >= w.rows()) {
                 raise<config_error>("gather: got id ", id, ", needs one of the ", w.rows(), " rows of the table");
@@ -192,8 +190,7 @@ public:
 
     /// RMSNorm of every row. y may be x. Shapes: x, y (m, n), w (n).
     void rms_norm(matrix_view<const float> x, const vector_weights& w, float eps, matrix_view<float> y) const {
-        DFLASH_EXPECTS(x.cols() == w.size() && y.cols() == x.cols() && y.rows() == x.rows(), "rms_norm: x (", x.rows(),
-                       ", ", x.cols(), ") and ", w.size(), " weights do not give y (", y.rows(), ", ", y.cols(), ")");
+        expected::rms_norm(x, w.size(), y);
         if (!y.empty()) {
             norm(x, w, eps, y, 1);
         }
@@ -201,8 +198,7 @@ public:
 
     /// RMSNorm of every head of every row, in place. Shapes: x (m, heads * e), w (e).
     void rms_norm_heads(matrix_view<float> x, const vector_weights& w, float eps, index head_dim) const {
-        DFLASH_EXPECTS(head_dim > 0 && w.size() == head_dim && x.cols() % head_dim == 0, "rms_norm_heads: x has ",
-                       x.cols(), " columns and ", w.size(), " weights, needs heads of ", head_dim);
+        expected::rms_norm_heads(x, w.size(), head_dim);
         if (!x.empty()) {
             norm(x, w, eps, x, x.cols() / head_dim);
         }
@@ -210,10 +206,7 @@ public:
 
     /// Rotates the half-split pairs of every head in place; row i stands at position + i. Shape: x (m, heads * e).
     void rope(matrix_view<float> x, index head_dim, const numerics::rope_table& table, index position) const {
-        DFLASH_EXPECTS(head_dim > 0 && head_dim == 2 * table.half() && x.cols() % head_dim == 0, "rope: x has ",
-                       x.cols(), " columns and the table heads of ", 2 * table.half(), ", needs heads of ", head_dim);
-        DFLASH_EXPECTS(position >= 0 && position + x.rows() <= table.positions(), "rope: positions ", position, " + ",
-                       x.rows(), " are outside ", table.positions());
+        expected::rope(x, head_dim, table, position);
         if (x.empty()) {
             return;
         }
@@ -225,8 +218,7 @@ public:
 
     /// y = silu(gate) * up. Shapes: gate_up (m, 2n) = [gate, up], y (m, n).
     void silu_mul(matrix_view<const float> gate_up, matrix_view<float> y) const {
-        DFLASH_EXPECTS(gate_up.cols() == 2 * y.cols() && gate_up.rows() == y.rows(), "silu_mul: gate_up (",
-                       gate_up.rows(), ", ", gate_up.cols(), ") does not give y (", y.rows(), ", ", y.cols(), ")");
+        expected::silu_mul(gate_up, y);
         if (y.empty()) {
             return;
         }
@@ -238,8 +230,7 @@ public:
 
     /// h += o. Shapes: h, o (m, n).
     void add(matrix_view<float> h, matrix_view<const float> o) const {
-        DFLASH_EXPECTS(h.rows() == o.rows() && h.cols() == o.cols(), "add: h is (", h.rows(), ", ", h.cols(),
-                       "), o is (", o.rows(), ", ", o.cols(), ")");
+        expected::same_shape("add", o, h);
         if (h.empty()) {
             return;
         }
@@ -250,8 +241,7 @@ public:
 
     /// y = x. Shapes: x, y (m, n).
     void copy(matrix_view<const float> x, matrix_view<float> y) const {
-        DFLASH_EXPECTS(x.rows() == y.rows() && x.cols() == y.cols(), "copy: x is (", x.rows(), ", ", x.cols(),
-                       "), y is (", y.rows(), ", ", y.cols(), ")");
+        expected::same_shape("copy", x, y);
         for (index r = 0; r < x.rows(); ++r) {
             std::copy_n(x.data() + r * x.stride(), x.cols(), y.data() + r * y.stride());
         }
@@ -259,24 +249,9 @@ public:
 
     /// Attention of every query row over one layer. Every row must see at least one key.
     void attend(const attention_call<float, contiguous_layer<float>>& call) const {
-        DFLASH_EXPECTS(call.kv_heads > 0 && call.heads > 0 && call.heads % call.kv_heads == 0, "attend: ", call.heads,
-                       " heads cannot share ", call.kv_heads, " KV heads");
-        DFLASH_EXPECTS(call.cache.kv_heads() == call.kv_heads && call.cache.head_dim() == call.head_dim,
-                       "attend: the cache has ", call.cache.kv_heads(), " KV heads of ", call.cache.head_dim(),
-                       ", needs ", call.kv_heads, " of ", call.head_dim);
-        DFLASH_EXPECTS(call.queries.cols() == call.heads * call.head_dim && call.out.cols() == call.queries.cols() &&
-                           call.out.rows() == call.queries.rows(),
-                       "attend: queries (", call.queries.rows(), ", ", call.queries.cols(), ") and out (",
-                       call.out.rows(), ", ", call.out.cols(), ") need ", call.heads * call.head_dim, " columns");
+        const index seen = expected::attend(call);
         if (call.out.empty()) {
             return;
-        }
-        index seen = 0;
-        for (index i = 0; i < call.queries.rows(); ++i) {
-            const key_range keys = call.mask.keys(call.position + i, call.cache.length());
-            DFLASH_EXPECTS(keys.first < keys.last, "attend: the query at position ", call.position + i,
-                           " sees no key of ", call.cache.length());
-            seen += keys.last - keys.first;
         }
         const index vectors = call.queries.rows() * (call.heads / call.kv_heads);
         const index tiles = (vectors + kernels_->tile_rows - 1) / kernels_->tile_rows;

@@ -14,6 +14,7 @@
 
 #include <dflash/concepts/attention.hpp>
 #include <dflash/concepts/ops.hpp>
+#include <dflash/concepts/preconditions.hpp>
 #include <dflash/cuda/cache.hpp>
 #include <dflash/cuda/context.hpp>
 #include <dflash/cuda/kernels/attention.cuh>
@@ -154,9 +155,7 @@ public:
 
     /// y = x w^T (+ bias). Shapes: x (m, in), y (m, out).
     void linear(matrix_view<const float, space> x, const linear_weights& w, matrix_view<float, space> y) const {
-        DFLASH_EXPECTS(x.cols() == w.cols() && y.cols() == w.rows() && x.rows() == y.rows(), "linear: x (", x.rows(),
-                       ", ", x.cols(), ") and weights (", w.rows(), ", ", w.cols(), ") do not give y (", y.rows(), ", ",
-                       y.cols(), ")");
+        expected::linear(x, w, y);
         if (y.empty()) {
             return;
         }
@@ -175,8 +174,7 @@ public:
     /// y = the rows `ids` of w, widened; a bias has no part in it. Ids in memory that kernels can read may still be on
     /// their way: one that is no row gives a row of NaN. Errors: config_error for other ids. Shape: y (ids, in).
     void gather(const linear_weights& w, std::span<const token_id> ids, matrix_view<float, space> y) const {
-        DFLASH_EXPECTS(y.rows() == size_of(ids) && y.cols() == w.cols(), "gather: y is (", y.rows(), ", ", y.cols(),
-                       "), needs (", ids.size(), ", ", w.cols(), ")");
+        expected::gather(w, size_of(ids), y);
         if (y.empty()) {
             return;
         }
@@ -192,24 +190,19 @@ public:
     /// RMSNorm of every row. y may be x. Shapes: x, y (m, n), w (n).
     void rms_norm(matrix_view<const float, space> x, const vector_weights& w, float eps,
                   matrix_view<float, space> y) const {
-        DFLASH_EXPECTS(x.cols() == w.size() && y.cols() == x.cols() && y.rows() == x.rows(), "rms_norm: x (", x.rows(),
-                       ", ", x.cols(), ") and ", w.size(), " weights do not give y (", y.rows(), ", ", y.cols(), ")");
+        expected::rms_norm(x, w.size(), y);
         norm(x, w, eps, y, 1);
     }
 
     /// RMSNorm of every head of every row, in place. Shapes: x (m, heads * e), w (e).
     void rms_norm_heads(matrix_view<float, space> x, const vector_weights& w, float eps, index head_dim) const {
-        DFLASH_EXPECTS(head_dim > 0 && w.size() == head_dim && x.cols() % head_dim == 0, "rms_norm_heads: x has ",
-                       x.cols(), " columns and ", w.size(), " weights, needs heads of ", head_dim);
+        expected::rms_norm_heads(x, w.size(), head_dim);
         norm(x, w, eps, x, x.cols() / head_dim);
     }
 
     /// Rotates the half-split pairs of every head in place; row i stands at position + i. Shape: x (m, heads * e).
     void rope(matrix_view<float, space> x, index head_dim, const numerics::rope_table& table, index position) const {
-        DFLASH_EXPECTS(head_dim > 0 && head_dim == 2 * table.half() && x.cols() % head_dim == 0, "rope: x has ",
-                       x.cols(), " columns and the table heads of ", 2 * table.half(), ", needs heads of ", head_dim);
-        DFLASH_EXPECTS(position >= 0 && position + x.rows() <= table.positions(), "rope: positions ", position, " + ",
-                       x.rows(), " are outside ", table.positions());
+        expected::rope(x, head_dim, table, position);
         if (x.empty()) {
             return;
         }
@@ -221,8 +214,7 @@ public:
 
     /// y = silu(gate) * up. Shapes: gate_up (m, 2n) = [gate, up], y (m, n).
     void silu_mul(matrix_view<const float, space> gate_up, matrix_view<float, space> y) const {
-        DFLASH_EXPECTS(gate_up.cols() == 2 * y.cols() && gate_up.rows() == y.rows(), "silu_mul: gate_up (",
-                       gate_up.rows(), ", ", gate_up.cols(), ") does not give y (", y.rows(), ", ", y.cols(), ")");
+        expected::silu_mul(gate_up, y);
         if (!y.empty()) {
             launch<silu_mul_kernel>(columns(y.cols(), y.rows()),
                                     {gate_up.data(), gate_up.stride(), y.data(), y.stride(), as_int(y.cols())});
@@ -256,21 +248,7 @@ public:
 
     /// Attention of every query row over one layer. Every row must see at least one key.
     void attend(const attention_call<float, device_layer, space>& call) const {
-        DFLASH_EXPECTS(call.kv_heads > 0 && call.heads > 0 && call.heads % call.kv_heads == 0, "attend: ", call.heads,
-                       " heads cannot share ", call.kv_heads, " KV heads");
-        DFLASH_EXPECTS(call.cache.kv_heads() == call.kv_heads && call.cache.head_dim() == call.head_dim,
-                       "attend: the cache has ", call.cache.kv_heads(), " KV heads of ", call.cache.head_dim(),
-                       ", needs ", call.kv_heads, " of ", call.head_dim);
-        DFLASH_EXPECTS(call.queries.cols() == call.heads * call.head_dim && call.out.cols() == call.queries.cols() &&
-                           call.out.rows() == call.queries.rows(),
-                       "attend: queries (", call.queries.rows(), ", ", call.queries.cols(), ") and out (",
-                       call.out.rows(), ", ", call.out.cols(), ") need ", call.heads * call.head_dim, " columns");
-        for (index i = 0; i < call.queries.rows(); ++i) {
-            const key_range keys = call.mask.keys(call.position + i, call.cache.length());
-            DFLASH_EXPECTS(keys.first < keys.last, "attend: the query at position ", call.position + i,
-                           " sees no key of ", call.cache.length());
-            static_cast<void>(keys);
-        }
+        expected::attend(call);
         // Few rows at a time, so that what is kept of every chunk stays small.
         for (index first = 0; first < call.queries.rows(); first += attend_rows_at_once) {
             attend_some(call, first, (std::min)(attend_rows_at_once, call.queries.rows() - first));
@@ -472,8 +450,7 @@ private:
 
     template <bool Add>
     void move(matrix_view<const float, space> x, matrix_view<float, space> y, [[maybe_unused]] const char* what) const {
-        DFLASH_EXPECTS(x.rows() == y.rows() && x.cols() == y.cols(), what, ": (", x.rows(), ", ", x.cols(), ") and (",
-                       y.rows(), ", ", y.cols(), ") differ");
+        expected::same_shape(what, x, y);
         if (!y.empty()) {
             launch<move_kernel<Add>>(columns(y.cols(), y.rows()),
                                      {x.data(), x.stride(), y.data(), y.stride(), as_int(y.cols())});

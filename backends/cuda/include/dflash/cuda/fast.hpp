@@ -15,6 +15,7 @@
 #include <span>
 #include <utility>
 
+#include <dflash/concepts/preconditions.hpp>
 #include <dflash/cuda/blas_lt.hpp>
 #include <dflash/cuda/exact.hpp>
 #include <dflash/cuda/kernels/bf16_rows.cuh>
@@ -107,9 +108,7 @@ public:
 
     /// y = x w^T (+ bias) with x rounded to bf16. Shapes: x (m, in), y (m, out). Errors: backend_error.
     void linear(matrix_view<const float, space> x, const linear_weights& w, matrix_view<float, space> y) const {
-        DFLASH_EXPECTS(x.cols() == w.cols() && y.cols() == w.rows() && x.rows() == y.rows(), "linear: x (", x.rows(),
-                       ", ", x.cols(), ") and weights (", w.rows(), ", ", w.cols(), ") do not give y (", y.rows(), ", ",
-                       y.cols(), ")");
+        expected::linear(x, w, y);
         if (y.empty()) {
             return;
         }
@@ -125,8 +124,7 @@ public:
 
     /// As exact::gather.
     void gather(const linear_weights& w, std::span<const token_id> ids, matrix_view<float, space> y) const {
-        DFLASH_EXPECTS(y.rows() == size_of(ids) && y.cols() == w.cols(), "gather: y is (", y.rows(), ", ", y.cols(),
-                       "), needs (", ids.size(), ", ", w.cols(), ")");
+        expected::gather(w, size_of(ids), y);
         if (y.empty()) {
             return;
         }
