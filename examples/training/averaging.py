@@ -38,7 +38,7 @@ def optimizer(model, plan):
 
 
 def train(learner_of, plan, path):
-    """learner_of(rank) gives an object with `model` (trained in place), `loss(step)` -> (loss, {name: value}) and
+    """learner_of(rank) gives an object with `model` (trained in place; a ModuleList is several models), `loss(step)` -> (loss, {name: value}) and
     `position()` / `seek(position)` for its stream of data. Leaves the averaged weights in `path`."""
     if os.path.exists(path):
         return
@@ -82,7 +82,8 @@ def _work(rank, learner_of, plan, path, shared, save, barrier):
         loss, values = learner.loss(step)
         adam.zero_grad(set_to_none=True)
         loss.backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        for part in model if isinstance(model, torch.nn.ModuleList) else [model]:
+            torch.nn.utils.clip_grad_norm_(part.parameters(), 1.0)
         adam.step()
         step += 1
         for name, value in values.items():

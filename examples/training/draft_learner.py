@@ -79,3 +79,38 @@ class DraftLearner:
             length = 1 + hit.cumprod(2).sum(2).mean().item()
         return (each * weight).sum() / weight.sum(), {f"loss{block}": ((each * inside).sum() / inside.sum()).item(),
                                                       f"length{block}": length}
+
+
+class SharedTarget:
+    """A frozen target that keeps its last forward, for drafts that learn from the same texts."""
+
+    def __init__(self, target, taps):
+        self.target, self.taps, self.ids = target, sorted(taps), None
+        self.config, self.embed_tokens = target.config, target.embed_tokens
+
+    def __call__(self, ids, taps):
+        if self.ids is None or not torch.equal(ids, self.ids):
+            _, features = self.target(ids, taps=self.taps)
+            self.ids, self.kept = ids, dict(zip(self.taps, features.chunk(len(self.taps), -1)))
+        return None, torch.cat([self.kept[tap] for tap in taps], -1)
+
+
+class SideBySide:
+    """Several DraftLearners on the same batches and anchors. Nothing passes between them: averaging.train clips each
+    model's gradients by themselves."""
+
+    def __init__(self, learners):
+        self.learners = learners
+        self.model = torch.nn.ModuleList(learner.model for learner in learners)
+
+    def position(self):
+        return self.learners[0].position()
+
+    def seek(self, position):
+        for learner in self.learners:
+            learner.seek(position)
+
+    def loss(self, step):
+        results = [learner.loss(step) for learner in self.learners]
+        return sum(loss for loss, _ in results), {f"{i}.{name}": value for i, (_, values) in enumerate(results)
+                                                  for name, value in values.items()}

@@ -41,8 +41,8 @@ SMALL_PLAN = Plan(steps=steps(11000), rate=2.5e-3, warm=60, decay=1500, last=0.3
 ORIGIN = [0, 1, 1, 2, 2, 3, 3, 4, 4, 5]
 LARGE_PLAN = Plan(steps=steps(1100), rate=8e-4, warm=10, decay=640, weight_decay=0.1)
 
-ANSWER_PARTS, ANSWER_PART = (2, 40) if QUICK else (6, 1000)  # many at once: texts of one prompt length go together
-OWN_SHARE = 0.6  # of the draft's text is written by the target, the rest by the generator
+ANSWER_PARTS, ANSWER_PART = (2, 40) if QUICK else (4, 1000)  # many at once: texts of one prompt length go together
+OWN_SHARE = 0.4  # of the draft's text is written by the target, the rest by the generator
 
 TAPS = {1: [5], 3: [1, 5, 8], 5: [1, 3, 5, 6, 8]}  # by their number
 DRAFT_LAYERS, DRAFT_TAPS, BLOCK = 2, 3, 16

@@ -18,7 +18,7 @@ import export
 import grow
 import problems
 import settings
-from draft_learner import DraftLearner, draft_config
+from draft_learner import DraftLearner, SharedTarget, SideBySide, draft_config
 from model import Draft, Target, init_weights
 from target_learner import TargetLearner
 from tokenizer import Tokenizer, train as train_tokenizer
@@ -65,7 +65,7 @@ def stage_answers(folder):
 
 def stage_draft(folder):
     """The draft."""
-    train_draft(folder, "draft", settings.DRAFT_LAYERS, settings.DRAFT_TAPS, settings.DRAFT_PLAN)
+    train_drafts(folder, "draft", [(settings.DRAFT_LAYERS, settings.DRAFT_TAPS)], settings.DRAFT_PLAN)
 
 
 def stage_export(folder):
@@ -93,13 +93,16 @@ def stage_measure(folder):
 
 
 def stage_ablations(folder):
-    """Drafts of other depths and numbers of taps, in short runs of equal length."""
+    """Drafts of other depths and numbers of taps, side by side on the same text."""
     tokenizer, _ = loaded_tokenizer(folder)
-    for layers, taps in settings.ABLATIONS:
+    train_drafts(folder, "ablations", settings.ABLATIONS, settings.ABLATION_PLAN)
+    weights = torch.load(f"{folder}/ablations.pt")
+    asked = problems.held_out_set(settings.MEASURED // 4, settings.MEASURED_SET)
+    for i, (layers, taps) in enumerate(settings.ABLATIONS):
         name = f"ablation_layers{layers}_taps{taps}"
-        train_draft(folder, name, layers, taps, settings.ABLATION_PLAN)
+        own = {key.split(".", 1)[1]: value for key, value in weights.items() if key.split(".", 1)[0] == str(i)}
+        torch.save(own, f"{folder}/{name}.pt")
         save_pair(folder, name, layers, taps, f"{folder}/{name}", tokenizer)
-        asked = problems.held_out_set(settings.MEASURED // 4, settings.MEASURED_SET)
         row = [f"{layers} layers, {taps} taps"]
         for block in (4, 8, 16):
             runs = evaluate.measure(PROGRAM, f"{folder}/{name}", asked, block)
@@ -136,19 +139,23 @@ def train_target(folder, name, config, weights, plan, tokenizer):
                     plan, f"{folder}/{name}.pt")
 
 
-def train_draft(folder, name, layers, taps, plan):
+def train_drafts(folder, name, shapes, plan):
+    """shapes: (layers, number of taps) of each draft; all learn from the same text."""
     tokenizer, _ = loaded_tokenizer(folder)
-    target = loaded_target(folder)
-    config = draft_config(target.config, layers, settings.TAPS[taps], settings.BLOCK, tokenizer.mask)
-    start = Draft(config)
-    init_weights(start, layers, settings.SEED)
-    start.norm.weight.data.copy_(target.norm.weight)
+    target = SharedTarget(loaded_target(folder), {tap for _, taps in shapes for tap in settings.TAPS[taps]})
     rows = answers.read(f"{folder}/answers", settings.ANSWER_PARTS)
 
     def learner(rank):
         seed = f"{settings.SEED} {name} {rank}"
         chunk = answers.chunks(rows[rank::plan.workers], settings.OWN_SHARE, batches.generated(tokenizer, seed))
-        return DraftLearner(target, config, start.state_dict(), chunk, seed, settings.TOKENS)
+        learners = []
+        for layers, taps in shapes:
+            config = draft_config(target.config, layers, settings.TAPS[taps], settings.BLOCK, tokenizer.mask)
+            start = Draft(config)
+            init_weights(start, layers, settings.SEED)
+            start.norm.weight.data.copy_(target.target.norm.weight)
+            learners.append(DraftLearner(target, config, start.state_dict(), chunk, seed, settings.TOKENS))
+        return learners[0] if len(learners) == 1 else SideBySide(learners)
     averaging.train(learner, plan, f"{folder}/{name}.pt")
 
 

@@ -217,6 +217,32 @@ class Files(unittest.TestCase):
         with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as other:
             self.assertTrue(torch.equal(run(one, [12]), run(other, [4, 8, 12])))
 
+    def test_drafts_side_by_side_learn_what_they_learn_alone(self):
+        target = tiny_target().float()
+        shapes = [(1, (1,)), (2, (0, 2))]
+
+        def trained(folder, which):
+            shared = draft_learner.SharedTarget(target, {0, 1, 2})
+
+            def learner(rank):
+                rng = numpy.random.default_rng(rank)
+                rows = [(3, rng.integers(3, 40, size=12).tolist()) for _ in range(6)]
+                made = []
+                for layers, taps in which:
+                    draft = tiny_draft(target, layers, taps).float()
+                    made.append(draft_learner.DraftLearner(target if len(which) == 1 else shared, draft.config,
+                                                           draft.state_dict(), lambda n: rows, f"seed {rank}", 40, rows=16))
+                return made[0] if len(made) == 1 else draft_learner.SideBySide(made)
+            averaging.train(learner, averaging.Plan(steps=3, rate=0.01, warm=1, decay=1, weight_decay=0.1,
+                                                    average_every=2), f"{folder}/weights.pt")
+            return torch.load(f"{folder}/weights.pt")
+        with contextlib.redirect_stdout(io.StringIO()), tempfile.TemporaryDirectory() as together:
+            both = trained(together, shapes)
+            for i, shape in enumerate(shapes):
+                with tempfile.TemporaryDirectory() as alone:
+                    for name, value in trained(alone, [shape]).items():
+                        self.assertTrue(torch.equal(value, both[f"{i}.{name}"]), name)
+
     def test_a_stream_can_be_sought(self):
         chunk = lambda n: [(1, [n, i] * (1 + i % 3)) for i in range(9)]
         stream = batches.Stream(chunk, 12, "s")
