@@ -53,13 +53,19 @@ TEST_CASE("worked-problems: tokens and acceptance lengths of all problems, block
 TEST_CASE("problems-and-records: tokens and acceptance lengths of some problems, block 8 and 16") {
     const nlohmann::json problems =
         read_json(std::string(DFLASH_TEST_DATA) + "/models/problems-and-records/problems.json");
-    CHECK(problems.size() == 8);
+    CHECK(problems.size() == 16);
+#if defined(__SANITIZE_ADDRESS__)
+    const std::size_t every = 8;  // the smaller pairs walk through the same code
+#else
+    const std::size_t every = 1;
+#endif
     for (const index block : {8, 16}) {
         pair_options options;
         options.block_size = block;
-        model_pair<cpu::exact> pair(models("problems-and-records") + "/target", models("problems-and-records") + "/draft",
-                                    options);
-        for (const nlohmann::json& problem : problems) {
+        model_pair<cpu::exact> pair(models("problems-and-records") + "/target",
+                                    models("problems-and-records") + "/draft", options);
+        for (std::size_t i = 0; i < problems.size(); i += every) {
+            const nlohmann::json& problem = problems[i];
             const auto prompt = problem.at("prompt_ids").get<std::vector<token_id>>();
             generation_limits limits;
             limits.max_new_tokens = problem.at("max_new_tokens").get<index>();

@@ -1,5 +1,6 @@
 // What dflash-generate shows: the demo, the table, colour on a terminal and only there, bars that the locale can show.
 #include <filesystem>
+#include <fstream>
 #include <string>
 
 #include <doctest/doctest.h>
@@ -85,21 +86,18 @@ TEST_CASE("the demo solves, checks and compares") {
     CHECK(demo.status == 0);
     CHECK(demo.err.empty());
     CHECK(demo.out.find(escape) == std::string::npos);
-    CHECK(contains(demo.out, "answer: 384 stickers, correct\n"));
-    CHECK(contains(demo.out, "answer: x = 12, correct\n"));
+    CHECK(contains(demo.out, "answer: 150 cakes, correct\n"));
+    CHECK(contains(demo.out, "answer: the text above, correct\n"));
     CHECK(count(demo.out, "outputs identical: yes\n") == 3);
     CHECK(contains(demo.out, "prose-and-code"));
     CHECK(contains(demo.out, " and with the wall of her husband."));
 
     // Its problems are ones the models were not trained on.
-    const nlohmann::json problems = nlohmann::json::parse(
-        read_file(std::filesystem::path(DFLASH_TEST_DATA) / "models/worked-problems/problems.json"));
+    std::ifstream held_out(std::filesystem::path(DFLASH_TEST_DATA) / "models/problems-and-records/held_out.jsonl");
     int shown = 0;
-    for (const nlohmann::json& problem : problems) {
-        shown += contains(demo.out, problem.at("prompt").get<std::string>()) &&
-                         contains(demo.out, "answer: " + problem.at("answer").get<std::string>() + ", correct")
-                     ? 1
-                     : 0;
+    for (std::string line; std::getline(held_out, line);) {
+        const nlohmann::json problem = nlohmann::json::parse(line);
+        shown += contains(demo.out, problem.at("question").get<std::string>() + '\n') ? 1 : 0;
     }
     CHECK(shown == 2);
 }
@@ -110,7 +108,7 @@ TEST_CASE("the demo on a terminal: colours, and the same text by serial decoding
     CHECK(demo.status == 0);
     CHECK(contains(demo.out, "\x1b[1;4;33m"));
     CHECK(contains(demo.out, "by serial decoding"));
-    CHECK(contains(demo.out, "In 6 shelves there are 64 * 6 = 384 stickers."));
+    CHECK(contains(demo.out, "Jack has 150 cakes at the end."));
 }
 
 TEST_CASE("--help names every option and its default") {

@@ -12,6 +12,7 @@
 #include <dflash/cache/contiguous.hpp>
 #include <dflash/concepts/attention.hpp>
 #include <dflash/concepts/ops.hpp>
+#include <dflash/concepts/preconditions.hpp>
 #include <dflash/vocabulary.hpp>
 
 DFLASH_BEGIN_NAMESPACE
@@ -94,6 +95,7 @@ public:
 
     // y = x W^T + b
     void linear(matrix_view<const Scalar> x, const linear_weights& w, matrix_view<Scalar> y) const {
+        expected::linear(x, w, y);
         map(y).noalias() = map(x) * w.weights.transpose();
         if (w.bias.size() > 0) {
             map(y).rowwise() += w.bias;
@@ -101,6 +103,7 @@ public:
     }
 
     void gather(const linear_weights& w, std::span<const token_id> ids, matrix_view<Scalar> y) const {
+        expected::gather(w, size_of(ids), y);
         for (std::size_t i = 0; i < ids.size(); ++i) {
             if (ids[i] < 0 || ids[i] >= w.rows()) {
                 raise<config_error>("token ", i, " is ", ids[i], ", the table has rows 0 .. ", w.rows() - 1);
@@ -111,12 +114,14 @@ public:
 
     // y = x / sqrt(mean(x^2) + eps) * w
     void rms_norm(matrix_view<const Scalar> x, const vector_weights& w, float eps, matrix_view<Scalar> y) const {
+        expected::rms_norm(x, w.size(), y);
         for (index i = 0; i < x.rows(); ++i) {
             norm_row(x.data() + i * x.stride(), y.data() + i * y.stride(), w.values, eps);
         }
     }
 
     void rms_norm_heads(matrix_view<Scalar> x, const vector_weights& w, float eps, index head_dim) const {
+        expected::rms_norm_heads(x, w.size(), head_dim);
         for (index i = 0; i < x.rows(); ++i) {
             for (index c = 0; c < x.cols(); c += head_dim) {
                 Scalar* head = x.data() + i * x.stride() + c;
@@ -127,6 +132,7 @@ public:
 
     // (x1, x2) -> (x1 cos - x2 sin, x2 cos + x1 sin), halves of a head paired
     void rope(matrix_view<Scalar> x, index head_dim, const numerics::rope_table& table, index position) const {
+        expected::rope(x, head_dim, table, position);
         const index half = head_dim / 2;
         for (index i = 0; i < x.rows(); ++i) {
             const float* cos = table.cos(position + i);
@@ -145,15 +151,20 @@ public:
 
     // silu(gate) * up
     void silu_mul(matrix_view<const Scalar> gate_up, matrix_view<Scalar> y) const {
+        expected::silu_mul(gate_up, y);
         const auto gate = map(gate_up.columns(0, y.cols())).array();
         const auto up = map(gate_up.columns(y.cols(), y.cols())).array();
         map(y).array() = gate / (Scalar{1} + (-gate).exp()) * up;
     }
 
-    void add(matrix_view<Scalar> h, matrix_view<const Scalar> o) const { map(h) += map(o); }
+    void add(matrix_view<Scalar> h, matrix_view<const Scalar> o) const {
+        expected::same_shape("add", o, h);
+        map(h) += map(o);
+    }
 
     template <class From, class To>
     void copy(matrix_view<From> x, matrix_view<To> y) const {
+        expected::same_shape("copy", x, y);
         for (index i = 0; i < x.rows(); ++i) {
             for (index c = 0; c < x.cols(); ++c) {
                 y.data()[i * y.stride() + c] = static_cast<To>(x.data()[i * x.stride() + c]);
@@ -163,6 +174,7 @@ public:
 
     // softmax(q k^T * scale) v over the visible keys
     void attend(const attention_call<Scalar, contiguous_layer<Scalar>>& call) const {
+        expected::attend(call);
         const index group = call.heads / call.kv_heads;
         vector weights;
         for (index i = 0; i < call.queries.rows(); ++i) {
