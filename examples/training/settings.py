@@ -46,7 +46,7 @@ OWN_SHARE = 0.4  # of the draft's text is written by the target, the rest by the
 
 TAPS = {1: [5], 3: [1, 5, 8], 5: [1, 3, 5, 6, 8]}  # by their number
 DRAFT_LAYERS, DRAFT_TAPS, BLOCK = 2, 3, 16
-DRAFT_PLAN = Plan(steps=steps(1500), rate=2.0e-3, warm=40, decay=1000, weight_decay=0.05)
+DRAFT_PLAN = Plan(steps=steps(2000), rate=2.0e-3, warm=40, decay=1000, weight_decay=0.05)
 
 ABLATIONS = [(2, 1), (2, 3), (2, 5), (1, 3), (3, 3)]  # (layers, taps)
-ABLATION_PLAN = Plan(steps=steps(300), rate=2.0e-3, warm=30, decay=200, weight_decay=0.05)
+ABLATION_PLAN = Plan(steps=steps(260), rate=2.0e-3, warm=30, decay=180, weight_decay=0.05)
