@@ -17,15 +17,17 @@ layout, weights in BF16. Made from nothing by `./run train`; how is told in `exa
 | parameters | {parameters:,} ({megabytes:.1f} MB) | {draft_parameters:,} ({draft_megabytes:.1f} MB) |
 | drafting | | block {block}, taps after layers {taps}, mask token {mask} |
 
-**What it writes.** {kinds} kinds of text: {kind_names}. The wording of a question decides the layout of the answer. A
-prompt is the question and a newline; answers that are a number or a word close with `Answer: ...`, then comes the end token:
+**What it writes.** {kinds} kinds of text: {kind_names}.
+The wording of a question decides the layout of the answer. A prompt is the question and a newline; answers that are a number
+or a word close with `Answer: ...`, then comes the end token:
 
     Leo has 347 stamps, buys 86 more and gives 129 to Nora. How many stamps does Leo have now?\\n
 
 **Tokenizer.** `target/tokenizer.json`, a byte-level BPE of its own: any text can be encoded, but the model knows the words of
 its problems only. Special tokens: `<|end|>` {end}, `<|mask|>` {mask}, `<|pad|>` {pad}.
 
-**Training.** From scratch on two CPU cores, on text produced by a seeded program. {training}
+**Training.** From scratch on two CPU cores, on text produced by a seeded program.
+{training}
 
 ## Measured on held-out problems
 

@@ -10,7 +10,6 @@ import subprocess
 from concurrent.futures import ThreadPoolExecutor
 
 import problems
-import settings
 
 MOST = 420  # new tokens
 
@@ -103,7 +102,7 @@ def main():
     parser.add_argument("--block", type=int, default=16)
     parser.add_argument("--temperature", type=float, default=0.0)
     parser.add_argument("--activation", default="f32")
-    parser.add_argument("--set", type=int, default=settings.MEASURED_SET, help="seed of the set of problems")
+    parser.add_argument("--set", type=int, default=problems.MEASURED_SET, help="seed of the set of problems")
     parser.add_argument("--json")
     args = parser.parse_args()
     asked = problems.held_out_set(args.problems, args.set)

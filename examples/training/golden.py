@@ -12,7 +12,6 @@ import torch
 import decode
 import export
 import problems
-import settings
 from tokenizer import Tokenizer
 
 BLOCKS = (8, 16)
@@ -42,7 +41,7 @@ def main():
     count = int(sys.argv[3]) if len(sys.argv) > 3 else 16
     torch.set_num_threads(1)
     os.makedirs(folder, exist_ok=True)
-    held = problems.held_out_set(300, settings.MEASURED_SET)
+    held = problems.held_out_set(300, problems.MEASURED_SET)
     step = max(1, len(held) // count) | 1  # odd: steps through the kinds
     with open(f"{folder}/problems.json", "w") as f:
         json.dump(golden(pair, held[::step][:count], 420), f, separators=(",", ":"))

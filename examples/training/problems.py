@@ -12,6 +12,8 @@ SHARES = {**dict.fromkeys(KINDS, 0.5), "add": 1.0, "subtract": 1.5, "multiply": 
           "people table": 2.5, "story": 2.5, "JSON": 3.0, "program": 2.5, "sorting": 2.5}
 HELD_OUT_PHRASINGS = 2  # the last ones of every kind
 HELD_OUT_SHARE = 16     # one in so many sets of numbers is held out
+CHECKED_SET = 99        # the held-out problems that were looked at while the shares above were chosen
+MEASURED_SET = 7        # those that are reported
 
 
 @dataclass(frozen=True)
@@ -46,7 +48,7 @@ def problem(rng, kind=None, held=False, new_wording=False):
     return Problem(kind, template.format(**fields), "\n".join(lines), answer, new_wording)
 
 
-def held_out_set(count, seed=99):
+def held_out_set(count, seed=CHECKED_SET):
     """`count` held-out problems, all kinds in turn, a third of them in held-out phrasings."""
     rng, kinds = random.Random(seed), list(KINDS)
     return [problem(rng, kinds[i % len(kinds)], held=True, new_wording=(i // len(kinds)) % 3 == 0) for i in range(count)]

@@ -9,7 +9,6 @@ QUICK = os.environ.get("DFLASH_TRAINING_QUICK") == "1"  # a few steps of everyth
 TOKENS = 500 if QUICK else 1400  # a step and process
 NAME = "problems-and-records"
 MEASURED = 15 if QUICK else 300  # held-out problems
-MEASURED_SET = 7  # their seed: not the set that `check` looks at, by which the shares of the kinds were chosen
 
 
 def steps(number):

@@ -76,7 +76,7 @@ def stage_export(folder):
 
 def stage_measure(folder):
     """The pair on held-out problems, by dflash-generate; the model card."""
-    asked = problems.held_out_set(settings.MEASURED, settings.MEASURED_SET)
+    asked = problems.held_out_set(settings.MEASURED, problems.MEASURED_SET)
     sections = []
     for temperature in (0.0, 1.0):
         runs = evaluate.measure(PROGRAM, f"{folder}/pair", asked, settings.BLOCK, temperature)
@@ -97,7 +97,7 @@ def stage_ablations(folder):
     tokenizer, _ = loaded_tokenizer(folder)
     train_drafts(folder, "ablations", settings.ABLATIONS, settings.ABLATION_PLAN)
     weights = torch.load(f"{folder}/ablations.pt")
-    asked = problems.held_out_set(settings.MEASURED // 4, settings.MEASURED_SET)
+    asked = problems.held_out_set(settings.MEASURED // 4, problems.MEASURED_SET)
     for i, (layers, taps) in enumerate(settings.ABLATIONS):
         name = f"ablation_layers{layers}_taps{taps}"
         own = {key.split(".", 1)[1]: value for key, value in weights.items() if key.split(".", 1)[0] == str(i)}
