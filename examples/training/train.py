@@ -97,7 +97,7 @@ def stage_ablations(folder):
     tokenizer, _ = loaded_tokenizer(folder)
     train_drafts(folder, "ablations", settings.ABLATIONS, settings.ABLATION_PLAN)
     weights = torch.load(f"{folder}/ablations.pt")
-    asked = problems.held_out_set(settings.MEASURED // 4, problems.MEASURED_SET)
+    asked = problems.held_out_set(settings.MEASURED // 6, problems.MEASURED_SET)
     for i, (layers, taps) in enumerate(settings.ABLATIONS):
         name = f"ablation_layers{layers}_taps{taps}"
         own = {key.split(".", 1)[1]: value for key, value in weights.items() if key.split(".", 1)[0] == str(i)}

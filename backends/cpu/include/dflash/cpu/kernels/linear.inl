@@ -257,7 +257,12 @@ void linear_panels(const linear_job& job, index first_panel, index last_panel) {
         const index rows = (std::min)(block_rows, job.rows - block);
         const index padded = padded_rows(rows);
         const index group = group_for(rows);
-        const index ahead = 8192 / group;
+        // A chunk asks for the next one of its panels, the last chunk for the first one of the panels that follow. One
+        // row goes through a chunk faster than memory brings it, and wants fewer lines on their way.
+        constexpr index element = sizeof(typename Source::element);
+        const index chunk_ahead = rows == 1 ? 8192 / group : Source::offset(numerics::dot_chunk) * element;
+        const index last_chunk = (job.k - 1) / numerics::dot_chunk * numerics::dot_chunk;
+        const index next_ahead = (group * panel_stride - Source::offset(last_chunk)) * element;
         const auto* x = inputs + block * Source::chunk_inputs;
         for (index panel = first_panel; panel < last_panel; panel += group) {
             const index panels = (std::min)(group, last_panel - panel);
@@ -268,7 +273,8 @@ void linear_panels(const linear_job& job, index first_panel, index last_panel) {
             for (index k = 0; k < job.k; k += numerics::dot_chunk) {
                 chunk_group<Source>(
                     {w + Source::offset(k), panel_stride, panels, x + k / numerics::dot_chunk * job.x_chunk_stride,
-                     (std::min)(numerics::dot_chunk, job.k - k), total, total_stride, ahead},
+                     (std::min)(numerics::dot_chunk, job.k - k), total, total_stride,
+                     k + numerics::dot_chunk < job.k ? chunk_ahead : next_ahead},
                     rows);
             }
             for (index p = 0; p < panels; ++p) {
