@@ -48,4 +48,4 @@ DRAFT_LAYERS, DRAFT_TAPS, BLOCK = 2, 3, 16
 DRAFT_PLAN = Plan(steps=steps(2000), rate=2.0e-3, warm=40, decay=1000, weight_decay=0.05)
 
 ABLATIONS = [(2, 1), (2, 3), (2, 5), (1, 3), (3, 3)]  # (layers, taps)
-ABLATION_PLAN = Plan(steps=steps(160), rate=2.0e-3, warm=30, decay=110, weight_decay=0.05)
+ABLATION_PLAN = Plan(steps=steps(700), rate=2.0e-3, warm=40, decay=450, weight_decay=0.05)
