@@ -19,8 +19,8 @@ inline std::uint64_t first_seed() {
     return from_environment("DFLASH_SEED", 20260401);
 }
 
-/// The number of cases, `fallback` unless the environment says otherwise. Under the address sanitizer, where a case takes
-/// ten times as long and shows what the first ones show, a third.
+/// The number of cases, `fallback` unless the environment says otherwise. Under the address sanitizer, where a case
+/// takes ten times as long and shows what the first ones show, a third.
 inline index cases(index fallback) {
 #if defined(__SANITIZE_ADDRESS__)
     fallback = (fallback + 2) / 3;
