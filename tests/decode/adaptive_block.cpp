@@ -204,6 +204,44 @@ TEST_CASE("as good as the best fixed length, better on mixed text") {
     CHECK(mixed_sum / static_cast<double>(mixed_count) < 1.0);
 }
 
+TEST_CASE("it finds the best length where costs go up in steps") {
+    // As measured with the kernels' tiles of 1, 2, 4, 8, 12 and 16 rows: a straight line from 1 to 8 hides that 4 is
+    // best.
+    block_costs steps;
+    for (index b = 1; b <= longest; ++b) {
+        steps.push_back(b == 1 ? 1.0 : (b == 2 ? 1.4 : (b <= 4 ? 1.73 : (b <= 8 ? 3.12 : (b <= 12 ? 4.3 : 5.3)))));
+    }
+    double worst = 0;
+    for (std::uint64_t seed = 1; seed <= 8; ++seed) {
+        for (const double acceptance : {0.6, 0.8, 0.9, 0.95}) {
+            for (const double noise : {0.0, 0.1}) {
+                const std::vector<stretch> text = {{3000, acceptance}};
+                adaptive_block policy(longest);
+                const double ratio = play(policy, text, steps, seed, noise).time / best_fixed(text, steps, seed);
+                CAPTURE(acceptance);
+                CHECK(ratio < 1.06);
+                worst = (std::max)(worst, ratio);
+            }
+        }
+    }
+    MESSAGE("steps: " << worst << " of the best fixed length at worst");
+}
+
+TEST_CASE("a machine that changes its balance is noticed") {
+    // First rows are cheap, then they are dear: the times of lengths that were not used lately are of another machine.
+    const block_costs cheap = costs_of(machines[0]);
+    block_costs dear = {1.0};
+    for (index b = 2; b <= longest; ++b) {
+        dear.push_back(b <= 4 ? 1.5 : 6.0);
+    }
+    const std::vector<stretch> text = {{4000, 0.9}};
+    adaptive_block policy(longest);
+    play(policy, text, cheap, 1, 0.02);
+    const double ratio = play(policy, text, dear, 2, 0.02).time / best_fixed(text, dear, 2);
+    MESSAGE("after the change: " << ratio << " of the best fixed length");
+    CHECK(ratio < 1.08);
+}
+
 TEST_CASE("given a cost table the choice depends on the accepted counts alone") {
     const std::vector<stretch> text = {{100, 0.9}, {100, 0.1}, {100, 0.95}};
     adaptive_block quiet(longest, {.costs = costs_of(machines[1])});

@@ -56,6 +56,7 @@ public:
         needs_share("credit", options_.credit);
         slots_.resize(static_cast<std::size_t>(max_block - 1), share(0.9));
         times_.resize(static_cast<std::size_t>(max_block));
+        timed_.resize(static_cast<std::size_t>(max_block));
     }
 
     [[nodiscard]] index max_block() const noexcept { return max_; }
@@ -73,6 +74,12 @@ public:
         }
         const index best = best_block(most);
         if (best > 1) {
+            if (measuring() && since_trial_ >= trial_again) {
+                if (const index untimed = length_to_time(most, best); untimed > 0) {
+                    since_trial_ = 0;
+                    return untimed;
+                }
+            }
             return best;
         }
         // Drafts do not pay. A look costs what it would lose if nothing stood; the allowance decides how often.
@@ -86,6 +93,8 @@ public:
         if (measuring()) {
             const double seconds = round.draft_seconds + round.verify_seconds;
             times_[at(b)].add(seconds);
+            timed_[at(b)] = ++rounds_;
+            since_trial_ += b > 1 ? 1 : 0;
             // The first block after plain rounds takes longer: the drafter catches up with them. A round that the
             // machine disturbed much is no news of the text.
             spent = b == 1 ? cost(1) : (std::min)(seconds, 3 * cost(b));
@@ -150,6 +159,8 @@ public:
 private:
     static constexpr index look_block = 4;        // short, so that looking is cheap
     static constexpr index plain_again = 40;      // drafting rounds after which a plain one is timed again
+    static constexpr index trial_again = 16;      // drafting rounds after which another length may be timed
+    static constexpr index stale_after = 400;     // rounds after which a length's time is no longer trusted
     static constexpr double guessed_slope = 0.1;  // of a plain round, for each row more, until measured
     static constexpr double hope = 0.8;           // acceptance before anything was seen
 
@@ -209,6 +220,27 @@ private:
         return best;
     }
 
+    [[nodiscard]] bool fresh(index b) const { return measured(b) && rounds_ - timed_[at(b)] <= stale_after; }
+
+    /// A length between two that were timed lately, or beyond the last, that would beat `best` if it cost as little as
+    /// the shorter of them: the straight line that cost() draws may be far off, since kernels work in tiles. 0: there
+    /// is none.
+    [[nodiscard]] index length_to_time(index most, index best) const {
+        const double rate = expected(best) / cost(best);
+        index below = 1;
+        for (index above = 2; above <= most + 1; ++above) {
+            if (above <= most && !fresh(above)) {
+                continue;
+            }
+            const index middle = (below + above) / 2;
+            if (middle > below && expected(middle) / cost(below) > rate && affordable(middle)) {
+                return middle;
+            }
+            below = above;
+        }
+        return 0;
+    }
+
     /// Whether the allowance covers a round of b rows that commits one token.
     [[nodiscard]] bool affordable(index b) const {
         const double budget = cost(max_) - cost(1) + options_.credit * cost(1) + options_.allowance * plain_time_;
@@ -220,11 +252,14 @@ private:
     std::vector<share> slots_;  // (B - 1)
     share any_{0.97};
     std::vector<clock> times_;  // (B)
+    std::vector<index> timed_;  // (B): the round in which each length was timed last
     double plain_time_ = 0;     // what plain decoding would have taken
     double lost_ = 0;           // what was taken beyond it; negative: saved
     bool looked_ = false;       // at a block of the longest kind
     index since_plain_ = 0;
     index since_look_ = 0;
+    index since_trial_ = 0;
+    index rounds_ = 0;
 };
 
 DFLASH_END_NAMESPACE
