@@ -95,8 +95,8 @@ TEST_CASE("the demo solves, checks and compares") {
     // Its problems are ones the models were not trained on.
     std::ifstream held_out(std::filesystem::path(DFLASH_TEST_DATA) / "models/problems-and-records/held_out.jsonl");
     int shown = 0;
-    for (std::string line; std::getline(held_out, line);) {
-        const nlohmann::json problem = nlohmann::json::parse(line);
+    for (std::string record; std::getline(held_out, record);) {
+        const nlohmann::json problem = nlohmann::json::parse(record);
         shown += contains(demo.out, problem.at("question").get<std::string>() + '\n') ? 1 : 0;
     }
     CHECK(shown == 2);
