@@ -55,7 +55,7 @@ TEST_CASE("problems-and-records: tokens and acceptance lengths of some problems,
         read_json(std::string(DFLASH_TEST_DATA) + "/models/problems-and-records/problems.json");
     CHECK(problems.size() == 16);
 #if defined(__SANITIZE_ADDRESS__)
-    const std::size_t every = 8;  // the smaller pairs walk through the same code
+    const std::size_t every = 16;  // the smaller pairs walk through the same code
 #else
     const std::size_t every = 1;
 #endif
