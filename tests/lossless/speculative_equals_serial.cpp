@@ -262,7 +262,7 @@ TEST_CASE("drafts depend on the text alone, not on how many rows waited for them
             ++compared;
         }
     }
-    CHECK(compared > 6 * cases(15));
+    CHECK(compared > 7 * cases(15));
 }
 
 }  // namespace dflash::test

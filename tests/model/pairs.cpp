@@ -22,6 +22,33 @@ std::string models(const char* pair) {
     return std::string(DFLASH_MODELS) + "/" + pair;
 }
 
+std::vector<token_id> prompt_of(const nlohmann::json& problem) {
+    return problem.at("prompt_ids").get<std::vector<token_id>>();
+}
+
+std::vector<token_id> tokens_of(const nlohmann::json& problem) {
+    return problem.at("tokens").get<std::vector<token_id>>();
+}
+
+generation_limits limits_of(const nlohmann::json& problem) {
+    generation_limits limits;
+    limits.max_new_tokens = problem.at("max_new_tokens").get<index>();
+    return limits;
+}
+
+/// The right tokens, up to the stop token, in rounds of the right lengths for the pair's block.
+void check_problem(model_pair<cpu::exact>& pair, const nlohmann::json& problem) {
+    const generation_result result = pair.generate(prompt_of(problem), limits_of(problem));
+    INFO("block " << pair.block_size() << ": " << problem.at("prompt").get<std::string>());
+    CHECK(result.tokens == tokens_of(problem));
+    CHECK(result.reason == finish_reason::stop);
+    for (const nlohmann::json& run : problem.at("runs")) {
+        if (run.at("block_size").get<index>() == pair.block_size()) {
+            CHECK(result.stats.acceptance_lengths == run.at("acceptance_lengths").get<std::vector<index>>());
+        }
+    }
+}
+
 TEST_CASE("worked-problems: tokens and acceptance lengths of all problems, block 8 and 16") {
     const nlohmann::json problems = read_json(std::string(DFLASH_TEST_DATA) + "/models/worked-problems/problems.json");
     CHECK(problems.size() == 45);
@@ -31,20 +58,9 @@ TEST_CASE("worked-problems: tokens and acceptance lengths of all problems, block
         model_pair<cpu::exact> pair(models("worked-problems") + "/target", models("worked-problems") + "/draft",
                                     options);
         for (const nlohmann::json& problem : problems) {
-            const auto prompt = problem.at("prompt_ids").get<std::vector<token_id>>();
-            generation_limits limits;
-            limits.max_new_tokens = problem.at("max_new_tokens").get<index>();
-            const generation_result result = pair.generate(prompt, limits);
-            INFO("block " << block << ": " << problem.at("prompt").get<std::string>());
-            CHECK(result.tokens == problem.at("tokens").get<std::vector<token_id>>());
-            CHECK(result.reason == finish_reason::stop);
-            for (const nlohmann::json& run : problem.at("runs")) {
-                if (run.at("block_size").get<index>() == block) {
-                    CHECK(result.stats.acceptance_lengths == run.at("acceptance_lengths").get<std::vector<index>>());
-                }
-            }
+            check_problem(pair, problem);
             if (block == 16) {
-                CHECK(pair.generate_serial(prompt, limits).tokens == result.tokens);
+                CHECK(pair.generate_serial(prompt_of(problem), limits_of(problem)).tokens == tokens_of(problem));
             }
         }
     }
@@ -65,19 +81,7 @@ TEST_CASE("problems-and-records: tokens and acceptance lengths of some problems,
         model_pair<cpu::exact> pair(models("problems-and-records") + "/target",
                                     models("problems-and-records") + "/draft", options);
         for (std::size_t i = 0; i < problems.size(); i += every) {
-            const nlohmann::json& problem = problems[i];
-            const auto prompt = problem.at("prompt_ids").get<std::vector<token_id>>();
-            generation_limits limits;
-            limits.max_new_tokens = problem.at("max_new_tokens").get<index>();
-            const generation_result result = pair.generate(prompt, limits);
-            INFO("block " << block << ": " << problem.at("prompt").get<std::string>());
-            CHECK(result.tokens == problem.at("tokens").get<std::vector<token_id>>());
-            CHECK(result.reason == finish_reason::stop);
-            for (const nlohmann::json& run : problem.at("runs")) {
-                if (run.at("block_size").get<index>() == block) {
-                    CHECK(result.stats.acceptance_lengths == run.at("acceptance_lengths").get<std::vector<index>>());
-                }
-            }
+            check_problem(pair, problems[i]);
         }
     }
 }

@@ -97,7 +97,11 @@ TEST_CASE("the demo solves, checks and compares") {
     int shown = 0;
     for (std::string record; std::getline(held_out, record);) {
         const nlohmann::json problem = nlohmann::json::parse(record);
-        shown += contains(demo.out, problem.at("question").get<std::string>() + '\n') ? 1 : 0;
+        const nlohmann::json& answer = problem.at("answer");
+        const std::string right = answer.is_null() ? problem.at("solution").get<std::string>() + '\n'
+                                                   : "answer: " + answer.get<std::string>() + ", correct\n";
+        shown +=
+            contains(demo.out, problem.at("question").get<std::string>() + '\n') && contains(demo.out, right) ? 1 : 0;
     }
     CHECK(shown == 2);
 }
