@@ -102,6 +102,39 @@ TEST_CASE("laws that do not belong to the drafts are refused") {
     CHECK_THROWS_AS(static_cast<void>(rule.accept(b.call(), sampler)), contract_error);
 }
 
+TEST_CASE("laws over another vocabulary are refused before anything is read or written") {
+    const categorical<> sampler;
+    const rejection_sampling<> rule;
+    // The first draft never stands, so the law would be taken away from the target's.
+    const block b{.drafts = {0, 1}, .logits = std::vector<float>(12, 0.0F), .law = {}};
+    const std::vector<float> weights(20, 0.25F);
+    const auto refuses = [&](const draft_law<>& law, const char* sentence) {
+        accept_call<> call = b.call(false);
+        call.draft_law = law;
+        CHECK_THROWS_WITH_AS(static_cast<void>(rule.accept(call, sampler)), sentence, contract_error);
+    };
+    refuses(matrix_view<const float>(weights.data(), 2, 5),
+            "rejection_sampling: got laws of 5 tokens, the target has 4");
+    refuses(matrix_view<const float>(weights.data(), 2, 3),
+            "rejection_sampling: got laws of 3 tokens, the target has 4");
+    const std::vector<index> begins = {0, 2, 4};
+    const auto sparse = [&](const std::vector<index>& starts, const std::vector<token_id>& tokens) {
+        return sparse_rows{starts, tokens, std::span<const float>(weights).first(tokens.size())};
+    };
+    const std::vector<token_id> above = {0, 1, 1, 4};
+    const std::vector<token_id> below = {-1, 0, 1, 2};
+    const std::vector<token_id> few = {0, 1, 1};
+    const std::vector<token_id> right = {0, 1, 1, 2};
+    refuses(sparse(begins, above), "rejection_sampling: law 1 names token 4, the vocabulary is 0 .. 3");
+    refuses(sparse(begins, below), "rejection_sampling: law 0 names token -1, the vocabulary is 0 .. 3");
+    refuses(sparse(begins, few), "rejection_sampling: law 1 has entries 2 to 4, there are 3");
+    const std::vector<index> backwards = {0, 2, 1};
+    refuses(sparse(backwards, right), "rejection_sampling: law 1 has entries 2 to 1, there are 4");
+    accept_call<> fits = b.call(false);
+    fits.draft_law = sparse(begins, right);
+    CHECK(rule.accept(fits, sampler).next >= 0);
+}
+
 TEST_CASE("all forbidden, or not finite: the row is named, drafts before it stand") {
     const float gone = -numerics::infinity;
     const categorical<> sampler({.biases = {{1, gone}, {2, gone}, {3, gone}}});

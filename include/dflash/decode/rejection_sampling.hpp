@@ -52,6 +52,33 @@ inline law_facts facts_of(const draft_law<>& law, index i, token_id token) {
     return facts;
 }
 
+/// A law over another vocabulary would be read and written beyond the target's.
+inline void check_law_tokens(const draft_law<>& law, index vocab) {
+    if (law.sparse.rows() == 0) {
+        if (law.dense.rows() > 0 && law.dense.cols() != vocab) {
+            raise<contract_error>("rejection_sampling: got laws of ", law.dense.cols(), " tokens, the target has ",
+                                  vocab);
+        }
+        return;
+    }
+    const index entries = (std::min)(size_of(law.sparse.tokens), size_of(law.sparse.weights));
+    for (index i = 0; i < law.sparse.rows(); ++i) {
+        const index first = law.sparse.begins[static_cast<std::size_t>(i)];
+        const index end = law.sparse.begins[static_cast<std::size_t>(i + 1)];
+        if (first < 0 || end < first || end > entries) {
+            raise<contract_error>("rejection_sampling: law ", i, " has entries ", first, " to ", end, ", there are ",
+                                  entries);
+        }
+        for (const token_id token :
+             law.sparse.tokens.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(end - first))) {
+            if (token < 0 || token >= vocab) {
+                raise<contract_error>("rejection_sampling: law ", i, " names token ", token,
+                                      ", the vocabulary is 0 .. ", vocab - 1);
+            }
+        }
+    }
+}
+
 }  // namespace detail
 
 /// An acceptance_rule for samplers whose law can be asked for. Lossless in law.
@@ -64,12 +91,14 @@ public:
     rejection_sampling() = default;
     explicit rejection_sampling(Noise noise) : noise_(std::move(noise)) {}
 
-    /// Errors: contract_error when the laws do not belong to the drafts: their number, or a draft its law rules out.
+    /// Errors: contract_error when the laws do not belong to the drafts: their number, their width, tokens outside the
+    /// vocabulary, or a draft its law rules out.
     template <law_sampler Sampler>
     [[nodiscard]] verdict accept(const accept_call<>& call, const Sampler& sampler) const {
         if (const index laws = call.draft_law.rows(); laws != 0 && laws != size_of(call.drafts)) {
             raise<contract_error>("rejection_sampling: got ", laws, " laws for ", call.drafts.size(), " drafts");
         }
+        detail::check_law_tokens(call.draft_law, call.logits.cols());
         if constexpr (sequence_sampler<Sampler>) {
             Sampler ahead = sampler.fork();
             return walk(call, ahead, [&ahead](token_id token) { ahead.advance(token); });
