@@ -6,6 +6,7 @@
 // Source: DFlash, arXiv 2602.06036.
 #pragma once
 
+#include <algorithm>
 #include <optional>
 #include <span>
 #include <type_traits>
@@ -36,7 +37,7 @@ public:
           norm_(decoder_layer<Ops>::norm(stack_.ops(), "norm", weights.norm, shape_.hidden_size)) {
         tell_packed(weights.on_packed.get(), weights.fc);
         if constexpr (one_product_for_context) {
-            if (size_of(std::span(weights.layers)) == shape_.layers) {
+            if (size_of(std::span(weights.layers)) == shape_.layers && of_one_type(weights.layers)) {
                 context_projections_.emplace(
                     decoder_layer<Ops>::context_projections(stack_.ops(), shape_, weights.layers));
             }
@@ -109,6 +110,14 @@ private:
     /// v_proj once more, and pays where a product of one layer is too small to keep the machine busy.
     static constexpr bool one_product_for_context = requires { requires Ops::one_product_for_context; };
 
+    /// A stack whose parts are stored in different types is computed in f32, so layers of different types may not be
+    /// stacked: whether a layer's inputs are rounded to bf16 would depend on the others.
+    [[nodiscard]] static bool of_one_type(std::span<const layer_weights> layers) {
+        return std::all_of(layers.begin(), layers.end(), [&](const layer_weights& w) {
+            return w.k.type == layers[0].k.type && w.v.type == layers[0].k.type;
+        });
+    }
+
     [[nodiscard]] index kv_cols() const noexcept { return 2 * shape_.kv_heads * shape_.head_dim; }
 
     /// What inject() computes.
@@ -125,8 +134,10 @@ private:
             stack_.ops().linear(in, fc_, projected);
         }
         if constexpr (one_product_for_context) {
-            inject_at_once(projected, context, cache, position);
-            return;
+            if (context_projections_) {
+                inject_at_once(projected, context, cache, position);
+                return;
+            }
         }
         stack_.ops().rms_norm(projected, hidden_norm_, shape_.rms_norm_eps, context);
         stack_.show("context", -1, position, context);
