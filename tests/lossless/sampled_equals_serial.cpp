@@ -4,15 +4,18 @@
 
 #include <algorithm>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
 #include <dflash/cpu/exact.hpp>
 #include <dflash/decode/log_probabilities.hpp>
+#include <dflash/decode/rejection_sampling.hpp>
 #include <dflash/drafters/dflash.hpp>
 #include <dflash/model/draft_transformer.hpp>
 #include <dflash/model/target_transformer.hpp>
 #include <dflash/sampling/constrained.hpp>
+#include <dflash/sampling/greedy.hpp>
 #include <dflash/sampling/penalties.hpp>
 #include <dflash/testing/lossless.hpp>
 
@@ -233,6 +236,72 @@ TEST_CASE("the seed decides, and nothing else does") {
     CHECK(said(1) != zero);
     CHECK(said(std::uint64_t{1} << 32) != zero);
     CHECK(said(0) == zero);  // nothing is left over from other seeds
+}
+
+namespace {
+
+/// The text of a speculative decoder that draws with these options, drafts included.
+template <class Rule, class Choice>
+std::vector<token_id> text_of(scene& s, const sampling_options& options) {
+    dflash_drafter<draft, target, no_observer, Choice> drafter(*s.small, *s.big, {}, Choice(options));
+    speculative_decoder<target, decltype(drafter), categorical<>, Rule> decoder(*s.big, drafter, fixed_block(s.block),
+                                                                                categorical<>(options));
+    return decoder.generate(s.prompt, s.limits, s.noise).tokens;
+}
+
+}  // namespace
+
+TEST_CASE("top_k = 1 gives the greedy text at any temperature, under both rules") {
+    for (index i = 0; i < cases(60); ++i) {
+        const std::uint64_t seed = first_seed() + static_cast<std::uint64_t>(i);
+        INFO(replay(seed));
+        scene s(seed);
+        const std::vector<token_id> greedy_text = serial_decoder<target>(*s.big).generate(s.prompt, s.limits).tokens;
+        for (const float temperature : {1e-3F, 1.0F, 5.0F}) {
+            const sampling_options one{.temperature = temperature, .top_k = 1};
+            serial_decoder<target, categorical<>> serial(*s.big, categorical<>(one));
+            CHECK(serial.generate(s.prompt, s.limits, s.noise).tokens == greedy_text);
+            CHECK(text_of<sample_and_match, coupled_drafts<>>(s, one) == greedy_text);
+            CHECK(text_of<sample_and_match, sampled_drafts<>>(s, one) == greedy_text);
+            CHECK(text_of<rejection_sampling<>, sampled_drafts<>>(s, one) == greedy_text);
+        }
+    }
+}
+
+TEST_CASE("50 seeds give at least 45 texts, none of them that of the default key, whose seed is 0") {
+    scene s(202);  // no row of its head drowns the others
+    s.options = {.temperature = 1};
+    s.limits = {};
+    s.limits.max_new_tokens = 32;
+    dflash_drafter<draft, target, no_observer, coupled_drafts<>> drafter(*s.small, *s.big, {},
+                                                                         coupled_drafts<>(s.options));
+    dflash_drafter<draft, target> other_drafter(*s.small, *s.big);
+    serial_decoder<target, categorical<>> serial(*s.big, categorical<>(s.options));
+    speculative_decoder<target, decltype(other_drafter), categorical<>> other(*s.big, other_drafter, fixed_block(3),
+                                                                              categorical<>(s.options));
+    const std::vector<token_id> of_default_key = serial.generate(s.prompt, s.limits).tokens;
+    CHECK(serial.generate(s.prompt, s.limits, noise_key{}).tokens == of_default_key);
+    std::set<std::vector<token_id>> texts;
+    for (std::uint64_t seed = 1; seed <= 50; ++seed) {
+        const noise_key key{seed};
+        const std::vector<token_id> text = serial.generate(s.prompt, s.limits, key).tokens;
+        const noise_key other_key{seed + 1000};
+        const std::vector<token_id> other_text = serial.generate(s.prompt, s.limits, other_key).tokens;
+        texts.insert(text);
+        CHECK(text != of_default_key);
+        for (index block = 1; block <= 16; ++block) {
+            INFO("seed " << seed << ", block " << block);
+            speculative_decoder<target, decltype(drafter), categorical<>> decoder(*s.big, drafter, fixed_block(block),
+                                                                                  categorical<>(s.options));
+            other.prime(s.prompt, s.limits, other_key);
+            const generation_result got =
+                decoder.generate(s.prompt, s.limits, [&](const round_view&) { other.step(); }, key);
+            CHECK(got.tokens == text);
+            const std::vector<token_id> beside = other.result().tokens;
+            CHECK(std::equal(beside.begin(), beside.end(), other_text.begin()));
+        }
+    }
+    CHECK(texts.size() >= 45);
 }
 
 }  // namespace dflash::test

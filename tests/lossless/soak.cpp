@@ -1,5 +1,5 @@
-// Long runs on small models: 20,000 rounds, sessions reused all the time, memory flat, text still serial; and a sliding
-// window that wraps many times inside blocks.
+// Long runs on small models: 20,000 rounds, sessions reused all the time, memory flat, text still serial; one sequence
+// beyond 4096 positions; and a sliding window that wraps many times inside blocks.
 #include <doctest/doctest.h>
 
 #include <malloc.h>
@@ -12,6 +12,8 @@
 #include <dflash/drafters/dflash.hpp>
 #include <dflash/model/draft_transformer.hpp>
 #include <dflash/model/target_transformer.hpp>
+#include <dflash/sampling/categorical.hpp>
+#include <dflash/sampling/drafting.hpp>
 
 #include "support/batched_equals_serial.hpp"
 #include "support/property.hpp"
@@ -72,6 +74,37 @@ TEST_CASE("20,000 rounds: memory flat, rounds allocate nothing, text serial") {
     if (heap_is_plain) {
         CHECK(heap_in_use() <= after_first + 4096);
     }
+}
+
+TEST_CASE("a sampled text beyond 4096 positions is the serial one, and drafts still stand there") {
+    random_pair pair;
+    make_random_pair(pair, 202);  // no row of its head drowns the others
+    pair.target.max_positions = pair.draft.max_positions = 5000;
+    REQUIRE(pair.draft.layers == 2);
+    pair.draft.masks = {{.causal = true, .window = 2000}, {.causal = false, .window = 0}};
+    target model(pair.target, pair.target_tensors, pair.draft.taps);
+    draft small(pair.draft, pair.draft_tensors);
+    const sampling_options options{.temperature = 1};
+    dflash_drafter<draft, target, no_observer, coupled_drafts<>> drafter(small, model, {}, coupled_drafts<>(options));
+    speculative_decoder<target, decltype(drafter), categorical<>> decoder(model, drafter, fixed_block(4),
+                                                                          categorical<>(options));
+    serial_decoder<target, categorical<>> oracle(model, categorical<>(options));
+    generation_limits limits;
+    limits.max_new_tokens = 4400;
+    const std::vector<token_id> prompt = {0, 1, 2};
+    constexpr noise_key key{64};
+    index committed = size_of(std::span(prompt));
+    index accepted = 0;
+    const generation_result got = decoder.generate(
+        prompt, limits,
+        [&](const round_view& round) {
+            committed += size_of(round.tokens);
+            accepted += committed > 4096 ? round.accepted : 0;
+        },
+        key);
+    CHECK(committed == 4403);
+    CHECK(got.tokens == oracle.generate(prompt, limits, key).tokens);
+    CHECK(accepted > 0);
 }
 
 TEST_CASE("a sliding window that wraps inside blocks gives what a forward from scratch gives") {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include <dflash/identity.hpp>
+#include <dflash/numerics/fp_environment.hpp>
 #include <dflash/numerics/math64.hpp>
 
 DFLASH_BEGIN_NAMESPACE
@@ -182,6 +183,7 @@ public:
         if (positions < 0) {
             raise<config_error>("rope positions: got ", positions, ", needs at least 0");
         }
+        const fp_environment environment;
         std::vector<float> inv_freq(static_cast<std::size_t>(half_));
         rope_inverse_frequencies(p, head_dim, inv_freq.data());
         const float factor = rope_attention_factor(p);

@@ -6,9 +6,9 @@
 #include <array>
 #include <cstdint>
 
-#include <dflash/cpu/fp_environment.hpp>
 #include <dflash/numerics/basic.hpp>
 #include <dflash/numerics/bf16_tier.hpp>
+#include <dflash/numerics/fp_environment.hpp>
 #include <dflash/vocabulary.hpp>
 
 DFLASH_BEGIN_NAMESPACE
@@ -63,7 +63,7 @@ private:
 inline bool dot_is_chain(dot_function dot) noexcept {
     constexpr index chains = 256;
     constexpr index steps = 8;
-    const fp_environment environment;
+    const numerics::fp_environment environment;
     dot_check_source source;
     for (index c = 0; c < chains; ++c) {
         alignas(64) std::array<float, 16> found{};

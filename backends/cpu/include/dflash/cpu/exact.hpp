@@ -178,7 +178,7 @@ public:
                 raise<config_error>("gather: got id ", id, ", needs one of the ", w.rows(), " rows of the table");
             }
         }
-        const fp_environment environment;
+        const numerics::fp_environment environment;
         for (index i = 0; i < y.rows(); ++i) {
             const index row = ids[static_cast<std::size_t>(i)];
             float* out = y.data() + i * y.stride();

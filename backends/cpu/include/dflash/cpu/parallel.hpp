@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include <dflash/cpu/fp_environment.hpp>
+#include <dflash/numerics/fp_environment.hpp>
 #include <dflash/vocabulary.hpp>
 
 #if defined(_OPENMP)
@@ -38,7 +38,7 @@ void parallel_for(int threads, index items, index grain, index work, const Body&
     if (used > 1 && work >= parallel_threshold) {
 #pragma omp parallel num_threads(used)
         {
-            const fp_environment environment;
+            const numerics::fp_environment environment;
             const int thread = omp_get_thread_num();
 #pragma omp for schedule(dynamic, 1) nowait
             for (index piece = 0; piece < pieces; ++piece) {
@@ -52,7 +52,7 @@ void parallel_for(int threads, index items, index grain, index work, const Body&
     static_cast<void>(work);
 #endif
     if (items > 0) {
-        const fp_environment environment;
+        const numerics::fp_environment environment;
         body(index{0}, items, 0);
     }
 }
