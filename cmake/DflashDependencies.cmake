@@ -34,7 +34,8 @@ function(dflash_find_xsimd required)
   target_include_directories(dflash::xsimd SYSTEM INTERFACE "${DFLASH_XSIMD_INCLUDE_DIR}")
 endfunction()
 
-# OpenMP is used when the compiler has it; without it the same code runs on one thread and gives the same bits.
+# OpenMP is used when the compiler has it; without it the same code runs on one thread and gives the same bits. An
+# installed package remembers whether it was left out.
 function(dflash_find_openmp)
   if(TARGET dflash::openmp)
     return()

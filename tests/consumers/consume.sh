@@ -2,7 +2,7 @@
 # consume.sh <way> <project> <scratch folder> <cmake> <compiler> <parts>: uses dflash as another project would.
 #
 # ways: installed (and the source deleted), relocated (the installed folder moved), add_subdirectory, fetch_content,
-# missing (a part whose dependency is not there is refused with a sentence).
+# missing (a part whose dependency is not there is refused with a sentence), without_openmp (installed so, used so).
 set -euo pipefail
 way=$1 project=$2 scratch=$3 cmake=$4 compiler=$5 parts=$6
 here=$project/tests/consumers
@@ -34,7 +34,7 @@ build() {
 install_and_delete() {
     local headers
     "$cmake" -S source -B source-build -DCMAKE_INSTALL_PREFIX="$scratch/prefix" -DCMAKE_CXX_COMPILER="$compiler" \
-        -DDFLASH_BUILD_TESTS=OFF -DDFLASH_BUILD_EXAMPLES=OFF -DDFLASH_BUILD_BENCHMARKS=OFF
+        -DDFLASH_BUILD_TESTS=OFF -DDFLASH_BUILD_EXAMPLES=OFF -DDFLASH_BUILD_BENCHMARKS=OFF "$@"
     "$cmake" --install source-build >/dev/null
     list() { find "$@" -name '*.hpp' -o -name '*.inl' -o -name '*.cuh' | grep -v /cuda/shim/ | sed 's|.*/dflash/|dflash/|' | sort; }
     headers=$(list source/include source/backends)
@@ -53,6 +53,14 @@ case "$way" in
     installed)
         install_and_delete
         build find_package -DCMAKE_PREFIX_PATH="$scratch/prefix"
+        ;;
+    without_openmp)
+        install_and_delete -DDFLASH_OPENMP=OFF
+        build find_package -DCMAKE_PREFIX_PATH="$scratch/prefix"
+        if grep -rn --include=flags.make --include=build.ninja fopenmp build; then
+            echo "A package installed without OpenMP hands it to those who use it." >&2
+            exit 1
+        fi
         ;;
     relocated)
         install_and_delete
