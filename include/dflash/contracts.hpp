@@ -1,8 +1,9 @@
 // Errors: what is raised, when, and how a build without exceptions hears of it.
 //
 // The library never prints and never aborts. Bad configuration is a config_error, the outside world an io_error, a
-// backend that cannot do its work a backend_error, non-finite logits a numeric_error, and (in checked builds) a broken
-// precondition a contract_error. Without exceptions a replaceable handler is called, which must not return.
+// backend that cannot do its work a backend_error, logits that cannot be used a numeric_error, and a broken promise a
+// contract_error: of what is plugged into a decoder always, of callers of single operations in checked builds. Without
+// exceptions a replaceable handler is called, which must not return.
 #pragma once
 
 #include <exception>
@@ -28,7 +29,8 @@ public:
     using error::error;
 };
 
-/// A precondition that the caller broke (checked builds only).
+/// A promise that was broken: by a policy, a drafter, a sampler or a rule that a decoder was given (in every build), or
+/// by the caller of an operation whose precondition does not hold (DFLASH_EXPECTS: in checked builds).
 class contract_error : public error {
 public:
     using error::error;
@@ -46,7 +48,8 @@ public:
     using error::error;
 };
 
-/// A logit row that is to be committed holds NaN or infinity. The message names the position.
+/// A logit row that a token is due from holds NaN or infinity, or the sampler has no token left. The message names the
+/// position.
 class numeric_error : public error {
 public:
     using error::error;

@@ -56,6 +56,26 @@ struct immovable : minimal::rooted {
     [[nodiscard]] index capacity() const;
     void crop(index);
 };
+struct no_reserve {
+    no_reserve(index, index, index, index);
+    [[nodiscard]] index length() const;
+    [[nodiscard]] index capacity() const;
+    void crop(index);
+    void extend(index);
+    [[nodiscard]] contiguous_layer<float> layer(index, index) const;
+};
+struct makes_room : no_reserve {
+    using no_reserve::no_reserve;
+    void reserve(index);
+};
+struct made_without_capacity : makes_room {
+    made_without_capacity(index, index, index);
+};
+static_assert(transformer_cache<contiguous_cache<float>> && transformer_cache<contiguous_cache<double>>);
+static_assert(transformer_cache<poison_cache> && transformer_cache_check<makes_room>());
+static_assert(kv_cache<no_reserve> && !transformer_cache<no_reserve> && !transformer_cache<made_without_capacity>);
+static_assert(!transformer_cache<minimal::cache>);
+
 static_assert(!kv_cache<no_crop> && !kv_cache<no_capacity> && !kv_cache<length_not_const> && !kv_cache<immovable>);
 
 template <class Cache>

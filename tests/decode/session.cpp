@@ -1,6 +1,7 @@
 // What the shared parts of the loops promise to those who plug something in: errors, exceptions, observers, reuse.
 #include <doctest/doctest.h>
 
+#include <limits>
 #include <optional>
 
 #include <dflash/decode/serial.hpp>
@@ -109,6 +110,47 @@ struct growing_policy {
         block = block == 6 ? 1 : block + 1;
         seen->push_back(report);
     }
+};
+
+/// An engine without an end: counts modulo 5, in a cache that grows as it goes.
+struct endless_engine {
+    struct cache_type {
+        std::vector<token_id> seen;
+        [[nodiscard]] index length() const { return size_of(std::span(seen)); }
+        [[nodiscard]] index capacity() const { return (std::numeric_limits<index>::max)(); }
+        void crop(index n) { seen.resize(static_cast<std::size_t>(n)); }
+    };
+    using space = host_space;
+    static constexpr determinism guarantee = determinism::cross_isa;
+    [[nodiscard]] index vocab_size() const { return 5; }
+    [[nodiscard]] index max_positions() const { return (std::numeric_limits<index>::max)(); }
+    [[nodiscard]] cache_type make_cache(index) const { return {}; }
+    void forward(std::span<const token_id> tokens, cache_type& cache, const forward_output<>& out) const {
+        const index silent = size_of(tokens) - out.logits.rows();
+        for (index i = 0; i < size_of(tokens); ++i) {
+            cache.seen.push_back(tokens[static_cast<std::size_t>(i)]);
+            for (index k = 0; k < 5 && i >= silent; ++k) {
+                out.logits(i - silent, k) = k == (cache.seen.back() + 1) % 5 ? 1.0F : 0.0F;
+            }
+        }
+    }
+};
+
+/// Its copies move as they are copied, and a copy raises when it is told to.
+struct copying_sampler {
+    countdown* copies;
+    index history = 0;
+
+    explicit copying_sampler(countdown* c) : copies(c) {}
+    copying_sampler(const copying_sampler& other) : copies(other.copies), history(other.history) { copies->tick(); }
+    copying_sampler& operator=(const copying_sampler&) = delete;
+    ~copying_sampler() = default;
+
+    [[nodiscard]] token_id pick(std::span<const float> logits, index /*position*/) const {
+        return static_cast<token_id>((static_cast<index>(greedy{}.pick(logits, 0)) + history) % 11);
+    }
+    [[nodiscard]] copying_sampler fork() const { return *this; }
+    void advance(token_id token) { history += token; }
 };
 
 scripted_drafter drafter_for_2(guess kind, index features = 3) {
@@ -232,6 +274,65 @@ TEST_CASE("a sampler that raises, in pick or in advance, undoes the round") {
                 CHECK(serial.result().tokens == text);
             }
         }
+    }
+}
+
+TEST_CASE("a sampler whose copies raise cannot lose its history") {
+    model_t model;
+    countdown copies;
+    const copying_sampler sampler(&copies);
+    const ids stream = serial_stream(model, sampler, ids{2}, 20);
+    const ids text(stream.begin() + 1, stream.begin() + 16);
+    for (index at = 0; at < 40; ++at) {
+        scripted_drafter drafter({.stream = stream, .kind = guess::random}, 3);
+        copies.left = -1;
+        speculative_decoder decoder(model, drafter, fixed_block(4), sampler);
+        decoder.prime(ids{2}, budget(15));
+        copies.left = at;
+        for (bool on = true; on;) {
+            const index committed = decoder.account().committed();
+            try {
+                on = !decoder.step().empty();
+            } catch (const injected_error&) {
+                CHECK(decoder.account().committed() == committed);
+            }
+        }
+        copies.left = -1;
+        CHECK(decoder.result().tokens == text);
+    }
+}
+
+TEST_CASE("a drafter that listens is refused where the model does not speak its width") {
+    model_t model;
+    auto listens = drafter_for_2(guess::exact, 4);
+    CHECK_THROWS_WITH_AS(speculative_decoder(model, listens, fixed_block(4)),
+                         "drafter: feature_size is 4, the model gives 3", config_error);
+    endless_engine silent;
+    CHECK_THROWS_WITH_AS(speculative_decoder(silent, listens, fixed_block(4)),
+                         "drafter: feature_size is 4, the model gives 0", config_error);
+}
+
+TEST_CASE("there is no cache before prime, and that is said") {
+    model_t model;
+    auto drafter = drafter_for_2(guess::exact);
+    speculative_decoder decoder(model, drafter, fixed_block(4));
+    CHECK_THROWS_WITH_AS(static_cast<void>(decoder.cache()), "cache: there is none before prime()", contract_error);
+    serial_decoder serial(model);
+    CHECK_THROWS_AS(static_cast<void>(serial.cache()), contract_error);
+    CHECK(decoder.generate(ids{2}, budget(3)).tokens.size() == 3);
+    CHECK(decoder.cache().length() == 3);
+}
+
+TEST_CASE("an engine without an end, and no budget to speak of") {
+    endless_engine engine;
+    scripted_drafter drafter({.stream = {2, 3, 4, 0, 1}, .vocab = 5});
+    speculative_decoder decoder(engine, drafter, fixed_block(4));
+    serial_decoder serial(engine);
+    for (const index most : {(std::numeric_limits<index>::max)(), index{1} << 40}) {
+        generation_limits limits = budget(most);
+        limits.stop_tokens = {1};
+        CHECK(decoder.generate(ids{2}, limits).tokens == ids{3, 4, 0, 1});
+        CHECK(serial.generate(ids{2}, limits).tokens == ids{3, 4, 0, 1});
     }
 }
 

@@ -8,7 +8,7 @@
 //      those at positions context_length() .. context_length() + tokens.size() - 1, features their tapped hidden rows
 //      (no rows when feature_size() is 0). It adds tokens.size() to context_length().
 //   4. crop(n) forgets every position from n on, bit for bit as if it had never been committed; reset() is crop(0) and
-//      also forgets everything a former sequence left behind.
+//      also forgets everything a former sequence left behind. Neither raises: they undo a round that did.
 //   5. Drafts that are drawn come with the law each was drawn from, given the drafts before it. A draft that was not
 //      committed leaves no trace in what is proposed later, since its noise may be used again.
 //   6. max_positions() bounds the sequence the drafter can follow; past it the decoder goes on without drafts.

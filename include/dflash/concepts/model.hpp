@@ -3,7 +3,9 @@
 // Axioms (target_model)
 //   1. forward(tokens, cache, out) appends tokens.size() = m >= 1 positions to the cache, starting at cache.length().
 //   2. Row i of the logits belongs to the last out.logits.rows() = r tokens (0 <= r <= m): row i is the law of the
-//      token that follows token m - r + i, given everything before it. It depends on nothing to its right.
+//      token that follows token m - r + i, given everything before it. It depends on nothing to its right. All of it
+//      is finite: what must not be chosen is forbidden by a bias or a constraint of the sampler, not by -inf here. A
+//      row that is not finite ends decoding with numeric_error when its token is due.
 //   3. With guarantee >= batch_invariant: one forward of m tokens leaves the bits, in logits, features and cache, of m
 //      forwards of one token.
 //   4. forward raises before it changes the cache, or not at all.

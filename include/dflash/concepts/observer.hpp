@@ -3,6 +3,8 @@
 // Axioms
 //   1. An observer reads views that are valid during the call only, and changes nothing.
 //   2. It costs nothing when absent: an event an observer cannot be called with is never built.
+//   3. An observer of a decoder can be called with the decoder's round_event. One that is written for another memory
+//      space is refused: it would see nothing, and say nothing of it.
 #pragma once
 
 #include <span>
@@ -35,6 +37,16 @@ struct round_event {
 
 /// The observer that sees nothing.
 struct no_observer {};
+
+/// Checks axiom 3 with a sentence. `static_assert(round_observer_check<T, Space>());`
+template <class T, class Space>
+consteval bool round_observer_check() {
+    constexpr bool hears = std::is_same_v<T, no_observer> || std::is_invocable_v<T&, const round_event<Space>&>;
+    static_assert(hears,
+                  "observer: it cannot be called with const round_event<Space>& of the model's memory space, so it "
+                  "would record nothing (rows on a device need an observer of their own)");
+    return hears;
+}
 
 /// Calls the observer with the event that `make` builds, if it can be called with it.
 template <class Event, class Observer, class Make>

@@ -4,7 +4,7 @@
 //   1. pick(logits, position) is pure: the same logits and position give the same token, whatever was picked before.
 //      `position` is the absolute position the token will occupy; noise is a function of (seed, position, token id).
 //   2. The token is inside 0 .. v - 1, or no_token where every token is forbidden.
-//   Optional: reseed(key). A decoder calls it with the noise key of the sequence before the first pick.
+//   Optional: reseed(noise_key). A decoder calls it with the noise key of the sequence before the first pick.
 //
 // Axioms (law_sampler): a sampler whose law can be asked for
 //   scores(logits, out) writes the law of pick() as scores, in proportion to e^score, -inf for what is never picked;
@@ -15,6 +15,7 @@
 //   4. advance(token) tells it of the next token of the sequence; pick then answers for the position after it.
 //   5. A decoder advances the committed sampler with committed tokens only, in order, once, and a fork with the drafts
 //      that were accepted before the row at hand: it never sees a rejected token.
+//   Optional: start(). A decoder calls it once behind the prompt, before the first token is chosen.
 #pragma once
 
 #include <concepts>
@@ -51,6 +52,13 @@ consteval bool token_sampler_check() {
     static_assert(
         !requires(T& s, token_id token) { s.advance(token); } || sequence_sampler<T>,
         "sequence_sampler: a sampler with advance(token) needs fork() const, which returns one of its type");
+    // A hook that does not fit would never be called, and nobody would hear of it.
+    static_assert(
+        !requires { &T::reseed; } || requires(T& s, const noise_key& key) { s.reseed(key); },
+        "token_sampler: reseed must be callable with a noise_key");
+    static_assert(
+        !requires { &T::start; } || requires(T& s) { s.start(); },
+        "token_sampler: start must be callable with nothing");
     static_assert(
         requires(const T& s, std::span<const float> logits, index position) {
             { s.pick(logits, position) } -> std::same_as<token_id>;

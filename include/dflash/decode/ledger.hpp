@@ -9,6 +9,7 @@
 #include <vector>
 
 #include <dflash/decode/limits.hpp>
+#include <dflash/decode/room.hpp>
 #include <dflash/vocabulary.hpp>
 
 DFLASH_BEGIN_NAMESPACE
@@ -45,9 +46,13 @@ public:
         if (prompt_length_ > context_) {
             raise<config_error>("prompt: ", prompt_length_, " tokens are longer than the context limit ", context_);
         }
-        tokens_.reserve(static_cast<std::size_t>(prompt_length_ + room()));
+        constexpr index enough = 1 << 16;  // the budget and the context may both be boundless
+        reserve((std::min)(room(), enough));
         settle();
     }
+
+    /// Makes room for n tokens more, so that append() of as many cannot raise.
+    void reserve(index n) { detail::make_room(tokens_, n); }
 
     /// Prompt and committed tokens; the last one is the anchor.
     [[nodiscard]] std::span<const token_id> tokens() const noexcept { return tokens_; }

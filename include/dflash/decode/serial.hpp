@@ -10,6 +10,7 @@
 
 #include <dflash/decode/acceptance.hpp>
 #include <dflash/decode/session.hpp>
+#include <dflash/numerics/fp_environment.hpp>
 #include <dflash/sampling/greedy.hpp>
 
 DFLASH_BEGIN_NAMESPACE
@@ -22,6 +23,7 @@ public:
     using space = typename Model::space;
     static_assert(token_sampler_check<Sampler>());
     static_assert(acceptance_check<Acceptance, Sampler, space>());
+    static_assert(round_observer_check<Observer, space>());
 
     explicit serial_decoder(Model& model, Sampler sampler = {}, Acceptance rule = {}, Observer observer = {})
         : state_(model, std::move(sampler)),
@@ -30,8 +32,11 @@ public:
           logits_(model.vocab_size()),
           anchor_(1) {}
 
-    /// Prefills the prompt and samples the first token. Errors: config_error (prompt, limits), numeric_error.
+    /// Prefills the prompt and samples the first token. Errors: config_error (prompt, limits), numeric_error
+    /// (non-finite logits, no token left), contract_error (a sampler that breaks its axioms), and whatever model,
+    /// sampler or observer raise.
     void prime(std::span<const token_id> prompt, const generation_limits& limits = {}, noise_key noise = {}) {
+        const numerics::fp_environment environment;
         state_.open(prompt, limits, 1, noise);
         noise_ = noise;
         if (!state_.book.finished()) {
@@ -49,12 +54,14 @@ public:
         state_.primed = true;
     }
 
-    /// Decodes one token. An empty view: the sequence is over. Errors: numeric_error; the state is as before then.
+    /// Decodes one token. An empty view: the sequence is over. Errors: those of prime() but config_error; the state is
+    /// as before then.
     round_view step() {
         DFLASH_EXPECTS(state_.primed, "serial_decoder: step() needs prime() first");
         if (!state_.primed || state_.book.finished()) {
             return {};
         }
+        const numerics::fp_environment environment;
         detail::cache_guard guard(state_.cache());
         detail::stopwatch watch;
         anchor_[0] = state_.book.tokens().back();
@@ -82,9 +89,11 @@ public:
         return generate(prompt, limits, detail::ignore_rounds{}, noise);
     }
 
+    /// Ends the sequence before the next step. To be called by the thread that decodes, like everything here.
     void cancel() noexcept { state_.book.cancel(); }
     [[nodiscard]] generation_result result() const { return state_.result(); }
     [[nodiscard]] const ledger& account() const noexcept { return state_.book; }
+    /// The target's cache of the sequence. Errors: contract_error before the first prime().
     [[nodiscard]] const typename Model::cache_type& cache() const { return state_.cache(); }
 
 private:

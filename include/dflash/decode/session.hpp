@@ -4,7 +4,9 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <concepts>
+#include <cstddef>
 #include <optional>
 #include <span>
 #include <type_traits>
@@ -53,9 +55,15 @@ public:
 
     [[nodiscard]] Model& model() const noexcept { return *model_; }
     [[nodiscard]] typename Model::cache_type& cache() { return *cache_; }
-    [[nodiscard]] const typename Model::cache_type& cache() const { return *cache_; }
+    /// Errors: contract_error when there is none.
+    [[nodiscard]] const typename Model::cache_type& cache() const {
+        if (!cache_) {
+            raise<contract_error>("cache: there is none before prime()");
+        }
+        return *cache_;
+    }
     /// Answers for the position after the committed tokens; one with history has seen exactly those.
-    [[nodiscard]] Sampler& sampler() noexcept { return history_ ? *history_ : fresh_; }
+    [[nodiscard]] Sampler& sampler() noexcept { return history() ? *history() : fresh_; }
 
     /// Opens the account and makes room; no forward yet. `rows` is the largest block.
     void open(std::span<const token_id> prompt, const generation_limits& limits, index rows, noise_key noise) {
@@ -67,12 +75,12 @@ public:
             fresh_.reseed(noise);
         }
         if constexpr (sequence_sampler<Sampler>) {
-            history_.emplace(fresh_.fork());
+            history().emplace(fresh_.fork());
             for (const token_id token : book.tokens()) {
-                history_->advance(token);
+                history()->advance(token);
             }
-            if constexpr (requires { history_->start(); }) {
-                history_->start();
+            if constexpr (requires { history()->start(); }) {
+                history()->start();
             }
         }
         const index capacity = (std::max)(book.prompt_length(), book.committed() + book.room() - 1);
@@ -84,13 +92,16 @@ public:
         }
     }
 
-    /// Works out the sampler's history with these tokens. Apart from commit(), so that a sampler that raises here
-    /// changes nothing.
+    /// Makes room for these tokens and works out the sampler's history with them. Apart from commit(), so that what
+    /// raises here changes nothing.
     void prepare(std::span<const token_id> tokens) {
+        book.reserve(size_of(tokens));
+        stats.reserve_round();
         if constexpr (sequence_sampler<Sampler>) {
-            ahead_.emplace(history_->fork());
+            std::optional<Sampler>& ahead = histories_[1 - current_];
+            ahead.emplace(history()->fork());
             for (const token_id token : tokens) {
-                ahead_->advance(token);
+                ahead->advance(token);
             }
         }
     }
@@ -99,7 +110,7 @@ public:
     void commit(std::span<const token_id> tokens) {
         book.append(tokens);
         if constexpr (sequence_sampler<Sampler>) {
-            history_.emplace(std::move(*ahead_));
+            current_ = 1 - current_;  // nothing is moved, so nothing can raise
         }
     }
 
@@ -130,10 +141,12 @@ public:
     bool primed = false;
 
 private:
+    [[nodiscard]] std::optional<Sampler>& history() noexcept { return histories_[current_]; }
+
     Model* model_;
     Sampler fresh_;
-    std::optional<Sampler> history_;  // samplers with history only
-    std::optional<Sampler> ahead_;
+    std::array<std::optional<Sampler>, 2> histories_;  // samplers with history only: the committed one and the next
+    std::size_t current_ = 0;
     std::optional<typename Model::cache_type> cache_;
 };
 

@@ -15,6 +15,7 @@
 #include <dflash/concepts/drafter.hpp>
 #include <dflash/decode/acceptance.hpp>
 #include <dflash/decode/session.hpp>
+#include <dflash/numerics/fp_environment.hpp>
 #include <dflash/sampling/greedy.hpp>
 
 DFLASH_BEGIN_NAMESPACE
@@ -34,6 +35,7 @@ public:
     static_assert(drafter_check<Drafter, Model>());
     static_assert(token_sampler_check<Sampler>());
     static_assert(acceptance_check<Acceptance, Sampler, space>());
+    static_assert(round_observer_check<Observer, space>());
     static_assert(block_policy<Block>, "block_policy: needs max_block(), next(limit) and record(round_report)");
     static_assert(Model::guarantee >= Required,
                   "speculative_decoder: the model does not promise the same bits for one row and for a block, so the "
@@ -41,17 +43,23 @@ public:
     static_assert(Acceptance::lossless || Required == allow_numeric_drift,
                   "speculative_decoder: the acceptance rule is lossy; write allow_numeric_drift to accept that");
 
+    /// Errors: config_error when the drafter wants features that the model does not give, with both widths.
     speculative_decoder(Model& model, Drafter& drafter, Block block, Sampler sampler = {}, Acceptance rule = {},
                         Observer observer = {})
         : state_(model, std::move(sampler)),
           drafter_(&drafter),
           block_policy_(std::move(block)),
           rule_(std::move(rule)),
-          observer_(std::move(observer)) {}
+          observer_(std::move(observer)) {
+        check_features(model, drafter);
+    }
 
     /// Prefills the prompt, tells the drafter of it, and samples the first token.
-    /// Errors: config_error (prompt, limits), numeric_error (non-finite logits).
+    /// Errors: config_error (prompt, limits), numeric_error (non-finite logits, no token left), contract_error (a
+    /// policy that breaks its axioms, in every build: a token or draft outside the vocabulary would spoil what
+    /// follows), and whatever model, drafter, sampler or observer raise.
     void prime(std::span<const token_id> prompt, const generation_limits& limits = {}, noise_key noise = {}) {
+        const numerics::fp_environment environment;
         state_.open(prompt, limits, block_policy_.max_block(), noise);
         noise_ = noise;
         drafter_->reset();
@@ -81,13 +89,14 @@ public:
         state_.primed = true;
     }
 
-    /// One round. An empty view: the sequence is over. Errors: numeric_error, and whatever model, drafter or sampler
-    /// raise; the state is as before the round then.
+    /// One round. An empty view: the sequence is over. Errors: those of prime() but config_error; the state is as
+    /// before the round then.
     round_view step() {
         DFLASH_EXPECTS(state_.primed, "speculative_decoder: step() needs prime() first");
         if (!state_.primed || state_.book.finished()) {
             return {};
         }
+        const numerics::fp_environment environment;
         const index committed = state_.book.committed();
         const index block = block_policy_.next(state_.book.room());
         if (block < 1 || block > state_.book.room() || block > rows_) {
@@ -159,10 +168,12 @@ public:
         return generate(prompt, limits, detail::ignore_rounds{}, noise);
     }
 
+    /// Ends the sequence before the next step. To be called by the thread that decodes, like everything here.
     void cancel() noexcept { state_.book.cancel(); }
     [[nodiscard]] generation_result result() const { return state_.result(); }
     [[nodiscard]] const ledger& account() const noexcept { return state_.book; }
     [[nodiscard]] const decode_stats& stats() const noexcept { return state_.stats; }
+    /// The target's cache of the sequence. Errors: contract_error before the first prime().
     [[nodiscard]] const typename Model::cache_type& cache() const { return state_.cache(); }
     [[nodiscard]] Observer& observer() noexcept { return observer_; }
 
@@ -204,6 +215,17 @@ private:
     static constexpr bool tokens_at_once = std::is_same_v<tokens_in, host_space>;
 
     [[nodiscard]] index vocab() const { return state_.model().vocab_size(); }
+
+    /// A drafter that listens to a model which says nothing would be given rows of zeros.
+    static void check_features(const Model& model, const Drafter& drafter) {
+        index given = 0;
+        if constexpr (requires { model.feature_size(); }) {
+            given = model.feature_size();
+        }
+        if (drafter.feature_size() != 0 && drafter.feature_size() != given) {
+            raise<config_error>("drafter: feature_size is ", drafter.feature_size(), ", the model gives ", given);
+        }
+    }
 
     /// Everything a round writes to is allocated here, once per prime.
     void make_room() {

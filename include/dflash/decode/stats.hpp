@@ -8,6 +8,7 @@
 
 #include <dflash/concepts/block_policy.hpp>
 #include <dflash/decode/limits.hpp>
+#include <dflash/decode/room.hpp>
 #include <dflash/vocabulary.hpp>
 
 DFLASH_BEGIN_NAMESPACE
@@ -48,6 +49,12 @@ struct decode_stats {
         block_lengths.reserve(static_cast<std::size_t>((std::min)(rounds_at_most, enough)));
         slot_drafted.reserve(static_cast<std::size_t>((std::min)(block, enough)));
         slot_accepted.reserve(static_cast<std::size_t>((std::min)(block, enough)));
+    }
+
+    /// Makes room for one round more, so that record() cannot raise.
+    void reserve_round() {
+        detail::make_room(acceptance_lengths, 1);
+        detail::make_room(block_lengths, 1);
     }
 
     /// Enters one round.

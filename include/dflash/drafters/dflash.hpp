@@ -53,8 +53,8 @@ public:
     /// Makes room for a sequence of n positions, its last block included.
     void reserve(index n) {
         if (!cache_) {
-            cache_.emplace(draft_->make_cache(n));
             features_ = buffer<float, space>(waiting_room * feature_size());
+            cache_.emplace(draft_->make_cache(n));  // last: it tells that both are there
         } else if (cache_->capacity() < n) {
             cache_->reserve(n);
         }

@@ -234,6 +234,8 @@ void write_rows(const Ops& ops, Cache& cache, index layer, index position, Rows 
     if constexpr (requires { ops.write(cache, layer, position, keys, values); }) {
         ops.write(cache, layer, position, keys, values);
     } else {
+        constexpr bool writes = requires { cache.write(layer, position, keys, values); };
+        static_assert(writes, "transformer_cache: write(layer, position, keys, values) must store rows of one layer");
         cache.write(layer, position, keys, values);
     }
 }

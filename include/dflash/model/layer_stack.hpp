@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include <dflash/concepts/cache.hpp>
 #include <dflash/concepts/observer.hpp>
 #include <dflash/concepts/replay.hpp>
 #include <dflash/identity.hpp>
@@ -23,6 +24,7 @@ DFLASH_BEGIN_NAMESPACE
 template <tensor_ops Ops, class Attention, class Cache, class Observer>
 class layer_stack {
 public:
+    static_assert(transformer_cache_check<Cache>());
     using space = typename Ops::space;
     using scalar = typename Ops::scalar;
     using rows = matrix_view<scalar, space>;
