@@ -1,7 +1,8 @@
 // A foreign engine in the decoder: a tiny language model with a cache of its own, and a drafter that looks things up.
 //
 // The engine implements target_model and nothing else: no layers, no features, no backend of the library. The program
-// asks verify_lossless whether decoding it in blocks gives what decoding it token by token gives, and prints EQUAL.
+// asks verify_lossless whether decoding it in blocks gives what decoding it token by token gives, prints EQUAL, and
+// then decodes a text.
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
@@ -9,6 +10,7 @@
 #include <span>
 #include <vector>
 
+#include <dflash/decode/speculative.hpp>
 #include <dflash/sampling/greedy.hpp>
 #include <dflash/testing/lossless.hpp>
 
@@ -104,5 +106,19 @@ int main() {
         dflash::fixed_block(8));
     std::printf("%s: %td tokens of %td prompts, %.2f tokens a round\n", report.bit_equal() ? "EQUAL" : "DIFFERENT",
                 report.tokens, report.prompts, report.mean_acceptance_length());
+
+    // [decode-a-text]
+    // Decoding itself: every round is handed over as it comes; returning false would end the text.
+    dflash::speculative_decoder decoder(engine, drafter, dflash::fixed_block(8));
+    dflash::generation_limits limits;
+    limits.max_new_tokens = 20;
+    decoder.generate(prompts[1], limits, [](const dflash::round_view& round) {
+        for (const token_id token : round.tokens) {
+            std::printf("%d ", token);
+        }
+        return true;
+    });
+    // [/decode-a-text]
+    std::printf("\n");
     return report.bit_equal() ? 0 : 1;
 }

@@ -25,6 +25,12 @@
 #if defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__ > 0
 #error "dflash refuses -ffinite-math-only: it removes the checks for NaN and infinity."
 #endif
+#if defined(__NO_SIGNED_ZEROS__)
+#error "dflash refuses -fno-signed-zeros: sums begin with +0, which it drops, so -0 would come out where +0 is right."
+#endif
+#if defined(_M_FP_FAST)
+#error "dflash refuses /fp:fast: it reorders sums and drops NaN checks, so results would not be exact."
+#endif
 #if defined(FLT_EVAL_METHOD) && FLT_EVAL_METHOD != 0
 #error "dflash needs FLT_EVAL_METHOD == 0: float expressions must round to float (32-bit x86: -msse2 -mfpmath=sse)."
 #endif

@@ -1,4 +1,5 @@
 // hello and plug_in_engine.
+#include <algorithm>
 #include <string>
 
 #include <doctest/doctest.h>
@@ -27,4 +28,7 @@ TEST_CASE("plug_in_engine: a foreign engine is decoded without loss") {
     CHECK(result.status == 0);
     CHECK(result.out.starts_with("EQUAL: 600 tokens of 3 prompts, "));
     CHECK(std::stod(result.out.substr(result.out.find("prompts, ") + 9)) > 1.5);  // the drafts do count
+    const std::string text = result.out.substr(result.out.find('\n') + 1);
+    CHECK(std::count(text.begin(), text.end(), ' ') == 20);
+    CHECK(text.ends_with(" \n"));
 }
