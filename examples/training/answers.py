@@ -4,13 +4,11 @@ import json
 import os
 
 import torch
-import torch.multiprocessing as mp
 
 import averaging
+import files
 import problems
 from decode import cut, generate_batch
-
-LONGEST = 420  # tokens of an answer
 
 
 def answered(target, tokenizer, asked, batch=64):
@@ -23,7 +21,8 @@ def answered(target, tokenizer, asked, batch=64):
     for length, group in sorted(waiting.items()):
         for first in range(0, len(group), batch):
             part = group[first:first + batch]
-            ids = generate_batch(target, torch.tensor([prompt for _, prompt in part]), LONGEST, tokenizer.end)
+            ids = generate_batch(target, torch.tensor([prompt for _, prompt in part]), problems.LONGEST_ANSWER,
+                                 tokenizer.end)
             for (one, _), row in zip(part, ids):
                 row = cut(row, length, tokenizer.end)
                 if row[-1] == tokenizer.end:
@@ -35,23 +34,15 @@ def write(target, tokenizer, seed, parts, size, path, workers=2):
     """parts * size problems, answered, as lines of JSON [prompt length, ids] in path.0, path.1, ... A part that is there is
     kept."""
     def work(rank):
-        torch.set_num_threads(1)
         for part in range(rank, parts, workers):
             if os.path.exists(f"{path}.{part}"):
                 continue
             asked = problems.examples(f"{seed} answers {part}", size)
             rows = answered(target, tokenizer, asked)
             exact = sum(tokenizer.decode(row[prompt:]) == one.solution for one, prompt, row in rows)
-            with open(f"{path}.{part}.new", "w") as f:
-                f.writelines(json.dumps([prompt, row]) + "\n" for _, prompt, row in rows)
-            os.replace(f"{path}.{part}.new", f"{path}.{part}")
+            files.write_text(f"{path}.{part}", "".join(json.dumps([prompt, row]) + "\n" for _, prompt, row in rows))
             print(f"part {part + 1} of {parts}: {len(rows)} of {size} answers end, {exact} equal the true text", flush=True)
-
-    context = mp.get_context("fork")
-    processes = [context.Process(target=work, args=(rank,)) for rank in range(workers)]
-    for process in processes:
-        process.start()
-    averaging.finish(processes, "writing answers")
+    averaging.run_workers(work, workers, "writing answers")
 
 
 def read(path, parts):
@@ -72,7 +63,7 @@ def chunks(rows, share, rest, size=128):
 
 
 def accuracy(target, tokenizer, asked):
-    """{kind: [right, asked]} with bf16 arithmetic, quick."""
+    """({kind: [right, asked]}, [(problem, text) of the wrong ones]), with bf16 arithmetic, quick."""
     found = {id(one): row for one, _, row in answered(target, tokenizer, asked)}
     prompts = {id(one): len(tokenizer.encode(one.question + "\n")) for one in asked}
     result, wrong = {}, []

@@ -1,15 +1,20 @@
-"""Training in several processes of one thread each, which average their weights every few steps.
+"""Training in several processes of one thread each, which average their weights every few steps (local SGD).
 
 On a machine with few cores this is faster than one process with several threads. A run is fixed by its seed and its step
 count, not by the clock: it can be stopped at any time and taken up again from its last checkpoint.
 """
+import glob
 import json
 import os
+import re
+import signal
 import time
 from multiprocessing import connection
 
 import torch
 import torch.multiprocessing as mp
+
+import files
 
 
 class Plan:
@@ -20,6 +25,10 @@ class Plan:
         self.steps, self.rate, self.warm, self.decay, self.last = steps, rate, warm, decay, last
         self.weight_decay, self.workers = weight_decay, workers
         self.average_every, self.save_seconds = average_every, save_seconds
+
+    def shape(self):
+        """{name: value} of what decides the weights that come out."""
+        return {name: value for name, value in vars(self).items() if name != "save_seconds"}
 
     def rate_at(self, step):
         fall = min(1.0, (self.steps - step) / self.decay)
@@ -38,43 +47,86 @@ def optimizer(model, plan):
 
 
 def train(learner_of, plan, path):
-    """learner_of(rank) gives an object with `model` (trained in place; a ModuleList is several models), `loss(step)` -> (loss, {name: value}) and
-    `position()` / `seek(position)` for its stream of data. Leaves the averaged weights in `path`."""
+    """learner_of(rank) gives an object with `model` (trained in place; a ModuleList is several models), `loss(step)` ->
+    (loss, {name: value}) and `position()` / `seek(position)` for its stream of data. Leaves the averaged weights in `path`."""
     if os.path.exists(path):
         return
+    begin = common_step(path, plan.workers)
     first = learner_of(0).model
     shared = [[p.detach().clone().share_memory_() for p in first.parameters()] for _ in range(plan.workers)]
     save = torch.zeros(1, dtype=torch.int64).share_memory_()
+    barrier = mp.get_context("fork").Barrier(plan.workers)
+    run_workers(lambda rank: _work(rank, learner_of, plan, path, begin, shared, save, barrier), plan.workers,
+                f"training of {path}")
+
+
+def run_workers(work, count, what):
+    """work(rank) in `count` processes, to the end of all. When one fails, the others are ended too, as they would wait for it;
+    so are all when this process is stopped."""
     context = mp.get_context("fork")
-    barrier = context.Barrier(plan.workers)
-    workers = [context.Process(target=_work, args=(rank, learner_of, plan, path, shared, save, barrier))
-               for rank in range(plan.workers)]
-    for worker in workers:
-        worker.start()
-    finish(workers, f"training of {path}")
-
-
-def finish(workers, what):
-    """Waits for all; when one fails, the others are ended too, as they would wait for it."""
-    while any(worker.is_alive() for worker in workers):
-        # Looked at again each second: a process may end between the two looks at who is alive.
-        connection.wait([worker.sentinel for worker in workers if worker.is_alive()], timeout=1)
-        if any(worker.exitcode for worker in workers):
-            for worker in workers:
+    workers = [context.Process(target=_begin, args=(work, rank), daemon=True) for rank in range(count)]
+    try:
+        for worker in workers:
+            worker.start()
+        while any(worker.is_alive() for worker in workers) and not any(worker.exitcode for worker in workers):
+            # Looked at again each second: a process may end between the two looks at who is alive.
+            connection.wait([worker.sentinel for worker in workers if worker.is_alive()], timeout=1)
+    finally:
+        for worker in workers:
+            if worker.pid is not None:
                 worker.terminate()
-    for worker in workers:
-        worker.join()
+                worker.join()
     if any(worker.exitcode for worker in workers):
         raise SystemExit(f"{what} stopped early; run it again to go on")
 
 
-def _work(rank, learner_of, plan, path, shared, save, barrier):
+def _begin(work, rank):
+    """A worker leaves Ctrl-C to its parent, which ends it, and does not share its parent's way to end."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     torch.set_num_threads(1)
+    work(rank)
+
+
+def checkpoints(path, rank):
+    """{step: file} of what a rank has written whole."""
+    pattern = re.compile(re.escape(f"{path}.rank{rank}.step") + r"(\d+)")
+    found = [pattern.fullmatch(file) for file in glob.glob(f"{glob.escape(path)}.rank{rank}.step*")]
+    return {int(match[1]): match[0] for match in found if match}
+
+
+def keep_only(path, rank, step):
+    """Removes the checkpoints of a rank but that of `step`."""
+    for other, file in checkpoints(path, rank).items():
+        if other != step:
+            os.remove(file)
+
+
+def common_step(path, workers):
+    """The newest step that all ranks have a checkpoint of, 0 where there are none at all; what else there is of them
+    is removed. A run that is stopped while its ranks write leaves a newer one of some of them."""
+    for half in glob.glob(f"{glob.escape(path)}.rank*.new"):
+        os.remove(half)
+    steps = [set(checkpoints(path, rank)) for rank in range(workers)]
+    if not any(steps):
+        return 0
+    common = set.intersection(*steps)
+    if not common:
+        have = "; ".join(f"rank {rank}: {sorted(own) or 'none'}" for rank, own in enumerate(steps))
+        raise SystemExit(f"the checkpoints {path}.rank*.step* have no step in common ({have}): remove them to begin again")
+    for rank in range(workers):
+        keep_only(path, rank, max(common))
+    return max(common)
+
+
+def _work(rank, learner_of, plan, path, begin, shared, save, barrier):
     learner = learner_of(rank)
     model = learner.model
     adam = optimizer(model, plan)
-    step = _resume(f"{path}.rank{rank}", model, adam, learner)
-    started, first, saved, shown = time.time(), step, time.time(), {}
+    step = begin
+    if begin:
+        _resume(f"{path}.rank{rank}.step{begin}", model, adam, learner)
+    started, saved, shown = time.time(), time.time(), {}
     log = open(path + ".log", "a") if rank == 0 else None
     while step < plan.steps:
         for group in adam.param_groups:
@@ -102,27 +154,25 @@ def _work(rank, learner_of, plan, path, shared, save, barrier):
             barrier.wait()
         if rank == 0 and (step % (6 * plan.average_every) == 0 or saving):
             line = dict(step=step, of=plan.steps, seconds=round(time.time() - started), rate=round(plan.rate_at(step), 6),
-                        seconds_a_step=round((time.time() - started) / max(1, step - first), 3),
+                        seconds_a_step=round((time.time() - started) / max(1, step - begin), 3),
                         **{name: round(value, 4) for name, value in shown.items()})
             print(json.dumps(line), flush=True)
             print(json.dumps(line), file=log, flush=True)
         if saving:
             saved = time.time()
             state = dict(step=step, model=model.state_dict(), adam=adam.state_dict(), position=learner.position())
-            torch.save(state, f"{path}.rank{rank}.new")
-            barrier.wait()  # all have written before any replaces its last checkpoint
-            os.replace(f"{path}.rank{rank}.new", f"{path}.rank{rank}")
+            with files.replacing(f"{path}.rank{rank}.step{step}") as new:
+                torch.save(state, new)
+            barrier.wait()  # all have written before any removes its last checkpoint
+            keep_only(path, rank, step)
     if rank == 0:
         log.close()
-        torch.save(model.state_dict(), path + ".new")
-        os.replace(path + ".new", path)
+        with files.replacing(path) as new:
+            torch.save(model.state_dict(), new)
 
 
 def _resume(path, model, adam, learner):
-    if not os.path.exists(path):
-        return 0
     state = torch.load(path)
     model.load_state_dict(state["model"])
     adam.load_state_dict(state["adam"])
     learner.seek(state["position"])
-    return state["step"]

@@ -92,8 +92,7 @@ def serial(target, prompt, new_tokens, end, choose=Chooser()):
 
 @torch.no_grad()
 def speculative(target, draft, prompt, new_tokens, end, block, mask, choose=Chooser()):
-    """The new tokens, and of every round (tokens committed, draft tokens that could have been accepted before the end).
-    A block is shortened to what is still allowed."""
+    """The new tokens, and how many of them each round committed. A block is shortened to what is still allowed."""
     cache, draft_cache = [None] * len(target.layers), [None] * len(draft.layers)
     hidden, features = target(torch.tensor([prompt]), taps=draft.taps, cache=cache)
     ids = list(prompt) + choose(target.logits(hidden[0, -1:]), len(prompt))

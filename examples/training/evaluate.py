@@ -7,18 +7,18 @@ import functools
 import json
 import math
 import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 
+import files
 import problems
-
-MOST = 420  # new tokens
 
 
 def run(program, pair, question, temperature, seed, activation, *how):
     """One problem: what the program prints as JSON. how: --serial, or the block length."""
     command = [program, "--target", f"{pair}/target", "--draft", f"{pair}/draft", "--prompt", question + "\n", "--json",
-               "--threads", "1", "--temperature", str(temperature), "--seed", str(seed), "--max-new-tokens", str(MOST),
-               "--activation", activation, *how]
+               "--threads", "1", "--temperature", str(temperature), "--seed", str(seed), "--max-new-tokens",
+               str(problems.LONGEST_ANSWER), "--activation", activation, *how]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
         raise SystemExit(done.stderr.strip())
@@ -34,6 +34,11 @@ def decode(block, *problem):
     """In blocks, with `identical`: whether one token at a time gives the same."""
     out = run(*problem, "--block-size", str(block))
     return dict(out, identical=out["tokens"] == serial(*problem))
+
+
+def ratio(part, whole):
+    """0 where there is nothing: no texts, or texts that end with their first token and so have no rounds."""
+    return part / whole if whole else 0.0
 
 
 class Count:
@@ -52,11 +57,12 @@ class Count:
         self.unended += run["finish_reason"] != "stop"
 
     def line(self, name):
-        return (f"| {name} | {self.right} of {self.texts} | {self.tokens / self.texts:.0f} | {self.tokens / self.rounds:.2f} | "
-                f"{self.tokens / self.best_rounds:.2f} |")
+        return (f"| {name} | {self.right} of {self.texts} | {ratio(self.tokens, self.texts):.0f} | "
+                f"{ratio(self.tokens, self.rounds):.2f} | {ratio(self.tokens, self.best_rounds):.2f} |")
 
     def numbers(self):
-        return dict(vars(self), length=round(self.tokens / self.rounds, 3), ceiling=round(self.tokens / self.best_rounds, 3))
+        return dict(vars(self), length=round(ratio(self.tokens, self.rounds), 3),
+                    ceiling=round(ratio(self.tokens, self.best_rounds), 3))
 
 
 def slots(runs, block):
@@ -69,9 +75,16 @@ def slots(runs, block):
 
 
 def measure(program, pair, asked, block, temperature=0.0, activation="f32", together=2):
+    """What decode gives for each problem; says on stderr how far it is."""
+    runs = []
     with ThreadPoolExecutor(together) as pool:
-        return list(pool.map(lambda i: decode(block, program, pair, asked[i].question, temperature, i, activation),
-                             range(len(asked))))
+        for run in pool.map(lambda i: decode(block, program, pair, asked[i].question, temperature, i, activation),
+                            range(len(asked))):
+            runs.append(run)
+            if len(runs) % 20 == 0:
+                print(f"block {block}, temperature {temperature:g}: {len(runs)} of {len(asked)} problems", file=sys.stderr,
+                      flush=True)
+    return runs
 
 
 def summary(asked, runs, block):
@@ -80,7 +93,7 @@ def summary(asked, runs, block):
     for one, run in zip(asked, runs):
         for name in ("all", one.kind, "held-out wording" if one.new_wording else "known wording"):
             counts[name].add(one, run, block)
-    return {name: count for name, count in counts.items() if count.texts}
+    return {name: count for name, count in counts.items() if count.texts or name == "all"}
 
 
 def report(asked, runs, block):
@@ -91,6 +104,9 @@ def report(asked, runs, block):
     lines += [f"| {k} | {100 * whole:.1f} | {100 * given:.1f} |" for k, (whole, given) in enumerate(slots(runs, block), 1)]
     whole = counts["all"]
     lines += ["", f"{whole.texts - whole.different} of {whole.texts} outputs equal serial decoding; {whole.unended} did not end."]
+    apart = [count for kind, count in counts.items() if kind in problems.KINDS and kind not in problems.NEAR_TRAINING]
+    lines += ["", f"Without {' and '.join(f'{kind}s' for kind in problems.NEAR_TRAINING)}, {sum(c.right for c in apart)} of "
+              f"{sum(c.texts for c in apart)} are right."]
     return "\n".join(lines)
 
 
@@ -110,8 +126,8 @@ def main():
     print(f"Block {args.block}, temperature {args.temperature}, {args.activation}:\n")
     print(report(asked, runs, args.block))
     if args.json:
-        with open(args.json, "w") as f:
-            json.dump({name: count.numbers() for name, count in summary(asked, runs, args.block).items()}, f, indent=1)
+        counts = summary(asked, runs, args.block)
+        files.write_json(args.json, {name: count.numbers() for name, count in counts.items()}, end="", indent=1)
 
 
 if __name__ == "__main__":

@@ -5,6 +5,9 @@ import struct
 
 import torch
 
+import files
+from model import Draft, Target
+
 LARGEST = 48_000_000  # bytes of one file
 
 
@@ -18,7 +21,7 @@ def save_safetensors(path, tensors):
         data.append(low)
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)
-    with open(path, "wb") as f:
+    with files.replacing(path) as new, open(new, "wb") as f:
         f.write(struct.pack("<Q", len(text)) + text)
         f.writelines(data)
 
@@ -52,7 +55,7 @@ def sharded(tensors, largest=LARGEST):
 
 def save_model(folder, config, tensors, largest=LARGEST):
     os.makedirs(folder, exist_ok=True)
-    write_json(f"{folder}/config.json", config)
+    files.write_json(f"{folder}/config.json", config, indent=2)
     groups = sharded(tensors, largest)
     if len(groups) == 1:
         save_safetensors(f"{folder}/model.safetensors", tensors)
@@ -63,28 +66,20 @@ def save_model(folder, config, tensors, largest=LARGEST):
         save_safetensors(f"{folder}/{file}", {name: tensors[name] for name in names})
         places.update(dict.fromkeys(names, file))
     total = sum(2 * tensor.numel() for tensor in tensors.values())
-    write_json(f"{folder}/model.safetensors.index.json", {"metadata": {"total_size": total}, "weight_map": places})
+    index = {"metadata": {"total_size": total}, "weight_map": places}
+    files.write_json(f"{folder}/model.safetensors.index.json", index, indent=2)
 
 
 def load_model(folder):
     """config, {name: f32 tensor} of what save_model wrote."""
-    with open(f"{folder}/config.json") as f:
-        config = json.load(f)
+    config = files.read_json(f"{folder}/config.json")
     index = f"{folder}/model.safetensors.index.json"
     if not os.path.exists(index):
         return config, load_safetensors(f"{folder}/model.safetensors")
-    with open(index) as f:
-        files = sorted(set(json.load(f)["weight_map"].values()))
     tensors = {}
-    for file in files:
+    for file in sorted(set(files.read_json(index)["weight_map"].values())):
         tensors.update(load_safetensors(f"{folder}/{file}"))
     return config, tensors
-
-
-def write_json(path, value):
-    with open(path, "w") as f:
-        json.dump(value, f, indent=2)
-        f.write("\n")
 
 
 def target_names(state):
@@ -98,12 +93,11 @@ def save_pair(folder, tokenizer, target, draft):
     save_model(f"{folder}/draft", draft.config, draft.state_dict())
     tokenizer.save(f"{folder}/target/tokenizer.json")
     special = {key: target.config[key] for key in ("bos_token_id", "eos_token_id", "pad_token_id")}
-    write_json(f"{folder}/target/generation_config.json", {**special, "do_sample": False})
+    files.write_json(f"{folder}/target/generation_config.json", {**special, "do_sample": False}, indent=2)
 
 
 def load_pair(folder):
     """target and draft of model.py, with the weights as stored, in f32."""
-    from model import Draft, Target
     config, tensors = load_model(f"{folder}/target")
     target = Target(config)
     target.load_state_dict({name[len("model."):]: value for name, value in tensors.items()})

@@ -11,6 +11,7 @@ import torch
 
 import decode
 import export
+import files
 import problems
 from tokenizer import Tokenizer
 
@@ -43,13 +44,11 @@ def main():
     os.makedirs(folder, exist_ok=True)
     held = problems.held_out_set(300, problems.MEASURED_SET)
     step = max(1, len(held) // count) | 1  # odd: steps through the kinds
-    with open(f"{folder}/problems.json", "w") as f:
-        json.dump(golden(pair, held[::step][:count], 420), f, separators=(",", ":"))
-        f.write("\n")
-    with open(f"{folder}/held_out.jsonl", "w") as f:
-        for one in held:
-            f.write(json.dumps(dict(kind=one.kind, new_wording=one.new_wording, question=one.question,
-                                    solution=one.solution, answer=one.answer)) + "\n")
+    files.write_json(f"{folder}/problems.json", golden(pair, held[::step][:count], problems.LONGEST_ANSWER),
+                     separators=(",", ":"))
+    lines = [json.dumps(dict(kind=one.kind, new_wording=one.new_wording, question=one.question, solution=one.solution,
+                             answer=one.answer)) + "\n" for one in held]
+    files.write_text(f"{folder}/held_out.jsonl", "".join(lines))
 
 
 if __name__ == "__main__":

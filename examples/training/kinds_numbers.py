@@ -183,7 +183,7 @@ def units(rng):
     def solve(layout):
         inner = "columns" if layout == "columns" else "short"
         lines = [f"There are {factor} {small} in one of the {big}.", f"{n} {big} are {n} * {factor} {small}."]
-        lines += MUL[inner](factor, n) if n > 1 else []
+        lines += MUL[inner](factor, n)
         return lines + [f"Then add {extra} {small}."] + ADD[inner](n * factor, extra), f"{n * factor + extra} {small}"
     return (big, n, extra), dict(n=n, big=big, e=extra, small=small), solve
 
@@ -210,14 +210,11 @@ def shopping(rng):
     bought = ", ".join(parts[:-1]) + " and " + parts[-1]
 
     def solve(layout):
-        total, out = 0, []
         if layout == "bill":
-            out.append("| item | count | each | cost |")
+            out = ["| item | count | each | cost |"]
             out += [f"| {item} | {n} | {price} | {mul_line(price, n)[:-1]} |" for n, item, price in lines]
-        for i, (n, item, price) in enumerate(lines):
-            if layout != "bill":
-                out.append(f"The {item} cost {mul_line(price, n)}")
-            total += n * price if i == 0 or layout == "bill" else 0
+        else:
+            out = [f"The {item} cost {mul_line(price, n)}" for n, item, price in lines]
         total = lines[0][0] * lines[0][2]
         for n, _, price in lines[1:]:
             out.append("Add " + add_line(total, n * price))

@@ -1,7 +1,7 @@
 """Problems of all kinds, and which of them are held out."""
 import random
 import zlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import kinds_numbers
 import kinds_text
@@ -14,6 +14,8 @@ HELD_OUT_PHRASINGS = 2  # the last ones of every kind
 HELD_OUT_SHARE = 16     # one in so many sets of numbers is held out
 CHECKED_SET = 99        # the held-out problems that were looked at while the shares above were chosen
 MEASURED_SET = 7        # those that are reported
+NEAR_TRAINING = ("program", "unit table")  # kinds whose held-out sets may stand in training in another form
+LONGEST_ANSWER = 420    # tokens that a model may write, the end token included
 
 
 @dataclass(frozen=True)
@@ -23,6 +25,8 @@ class Problem:
     solution: str
     answer: object  # the text after "Answer: ", or None: then the whole solution is judged
     new_wording: bool
+    template: str = field(compare=False, repr=False)   # the phrasing
+    numbers: tuple = field(compare=False, repr=False)  # the set of numbers that held_out looks at
 
     def right(self, text):
         """Whether a solution is right."""
@@ -45,7 +49,7 @@ def problem(rng, kind=None, held=False, new_wording=False):
     lines, answer = solve(layout)
     if answer is not None:
         lines = lines + [f"Answer: {answer}"]
-    return Problem(kind, template.format(**fields), "\n".join(lines), answer, new_wording)
+    return Problem(kind, template.format(**fields), "\n".join(lines), answer, new_wording, template, numbers)
 
 
 def held_out_set(count, seed=CHECKED_SET):

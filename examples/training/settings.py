@@ -4,11 +4,13 @@ import os
 from averaging import Plan
 
 VOCABULARY = 1536  # at most; merging stops when every word is one token
+TOKENIZER_TEXTS = 6000
 SEED = 1
 QUICK = os.environ.get("DFLASH_TRAINING_QUICK") == "1"  # a few steps of everything, to try the pipeline
 TOKENS = 500 if QUICK else 1400  # a step and process
 NAME = "problems-and-records"
-MEASURED = 15 if QUICK else 300  # held-out problems
+MEASURED = 15 if QUICK else 300  # held-out problems that are reported
+CHECKED = 15 if QUICK else 300   # those of the stage check
 
 
 def steps(number):
@@ -29,8 +31,11 @@ def config(vocab, hidden, layers, heads, kv_heads, inner, special):
     }
 
 
+SMALL_SHAPE = dict(hidden=256, layers=6, heads=4, kv_heads=2, inner=640)
+
+
 def small_config(vocab, special):
-    return config(vocab, 256, 6, 4, 2, 640, special)
+    return config(vocab, **SMALL_SHAPE, special=special)
 
 
 # The grown target starts with the rate that the small one ends with.
@@ -48,4 +53,4 @@ DRAFT_LAYERS, DRAFT_TAPS, BLOCK = 2, 3, 16
 DRAFT_PLAN = Plan(steps=steps(2000), rate=2.0e-3, warm=40, decay=1000, weight_decay=0.05)
 
 ABLATIONS = [(2, 1), (2, 3), (2, 5), (1, 3), (3, 3)]  # (layers, taps)
-ABLATION_PLAN = Plan(steps=steps(700), rate=2.0e-3, warm=40, decay=450, weight_decay=0.05)
+ABLATION_PLAN = Plan(steps=steps(900), rate=2.0e-3, warm=40, decay=550, weight_decay=0.05)

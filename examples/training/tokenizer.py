@@ -6,6 +6,8 @@ import collections
 import json
 import re
 
+import files
+
 END, MASK, PAD = "<|end|>", "<|mask|>", "<|pad|>"
 PATTERN = re.compile(r" ?[^\W\d_]+|\d| ?(?:[^\w\s]|_)|\s*[\r\n]+ *|\s")  # the same for ASCII text as:
 PUBLISHED_PATTERN = r" ?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]|\s*[\r\n]+ *|\s"
@@ -100,8 +102,7 @@ class Tokenizer:
                                vocab={t: i for i, t in enumerate(self.tokens[:-3])}, merges=[list(m) for m in self.merges]))
 
     def save(self, path):
-        with open(path, "w") as f:
-            json.dump(self.document(), f, ensure_ascii=False, indent=0)
+        files.write_json(path, self.document(), end="", ensure_ascii=False, indent=0)
 
     @staticmethod
     def load(path):

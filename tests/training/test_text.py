@@ -8,6 +8,7 @@ import unittest
 import arithmetic
 import problems
 import tokenizer as bpe
+import words
 
 ONE_COLUMN = re.compile(r"^(\w[\w ]*): (.+) = (\d+), write (\d)(?:, carry (\d))?\.$")
 
@@ -64,6 +65,24 @@ class Arithmetic(unittest.TestCase):
             self.assertEqual((int(quotient), rest), divmod(a, k))
 
 
+def unit_tables():
+    """The sets of numbers that a unit table can have."""
+    return [(unit, first, last) for unit, _, _ in words.UNITS for first in range(2, 7) for last in range(first + 2, first + 5)]
+
+
+def renamed(p):
+    """The sets of numbers of the same program under other names of its variable."""
+    before, behind = p.template.split("{said}")
+    said = p.question[len(before):-len(behind)]
+    own = re.search(r"^(\w+) = \d+$", p.solution, re.MULTILINE).group(1)
+    assert said.replace(own, "x") == p.numbers[0]
+    for name in set(words.VARIABLES) - {own}:
+        yield (re.sub(rf"(starts|while) {own}\b", rf"\1 {name}", said).replace(name, "x"),)
+
+
+TWINS = {"add": lambda p: [p.numbers[::-1]], "long multiply": lambda p: [p.numbers[::-1]], "program": renamed}
+
+
 class Problems(unittest.TestCase):
     def test_kinds_and_wordings(self):
         self.assertGreaterEqual(len(problems.KINDS), 12)
@@ -81,6 +100,42 @@ class Problems(unittest.TestCase):
         self.assertFalse(held & seen)
         kinds = collections.Counter(p.kind for p in problems.held_out_set(300) if p.new_wording)
         self.assertEqual(set(kinds), set(problems.KINDS))
+        unseen = {(kind, template) for kind, (_, phrasings) in problems.KINDS.items()
+                  for _, template in phrasings[-problems.HELD_OUT_PHRASINGS:]}
+        for p in problems.examples("any", 4000):
+            self.assertNotIn((p.kind, p.template), unseen)
+            self.assertFalse(problems.held_out(p.kind, p.numbers))
+        for p in problems.held_out_set(600):
+            self.assertTrue(problems.held_out(p.kind, p.numbers))
+            self.assertEqual((p.kind, p.template) in unseen, p.new_wording)
+
+    def test_a_problem_tells_its_wording_and_numbers(self):
+        for p in problems.examples("told", 400) + problems.held_out_set(100):
+            self.assertIn(p.template, [template for _, template in problems.KINDS[p.kind][1]])
+            parts = [re.escape(part) for part in re.split(r"\{\w+\}", p.template)]
+            self.assertRegex(p.question, "^" + ".+".join(parts) + "$")
+            if p.kind in ("add", "subtract", "multiply", "long multiply", "sorting"):
+                self.assertEqual(set(map(int, re.findall(r"\d+", p.question))), set(p.numbers))
+
+    def test_what_of_the_measured_set_has_a_near_twin_in_training(self):
+        """The counts that the model card and docs/training.md give."""
+        asked, twins = problems.held_out_set(300, problems.MEASURED_SET), collections.Counter()
+        for p in asked:
+            twins[p.kind] += p.kind in TWINS and any(not problems.held_out(p.kind, other) for other in TWINS[p.kind](p))
+        self.assertEqual(+twins, {"add": 18, "long multiply": 16, "program": 18})
+        trained = [key for key in unit_tables() if not problems.held_out("unit table", key)]
+        self.assertEqual((len(unit_tables()), len(trained)), (180, 170))
+        tables = [p.numbers for p in asked if p.kind == "unit table"]
+        for unit, first, last in tables:
+            for row in range(first, last + 1):
+                self.assertTrue(any(other == unit and low <= row <= high for other, low, high in trained))
+        within = sum(any(other == unit and low <= first and last <= high for other, low, high in trained)
+                     for unit, first, last in tables)
+        self.assertEqual((len(tables), within), (18, 15))
+        self.assertEqual(len({p.question for p in asked}), 297)
+        checked = {(p.kind, p.solution) for p in problems.held_out_set(300)}
+        self.assertEqual(sum((p.kind, p.solution) in checked for p in asked), 15)
+        self.assertEqual(sum(p.kind not in problems.NEAR_TRAINING for p in asked), 264)
 
     def test_the_same_seed_gives_the_same_text(self):
         self.assertEqual(problems.examples("a", 50), problems.examples("a", 50))
