@@ -111,10 +111,21 @@ void compare_forwards(std::uint64_t seed) {
     }
 }
 
-generation_limits limits_of(random_source& random) {
+/// Every end of a text comes up.
+generation_limits limits_of(random_source& random, index prompt, index vocab) {
+    const auto token = [&] { return static_cast<token_id>(random.between(0, vocab - 1)); };
     generation_limits limits;
     limits.max_new_tokens = random.between(20, 60);
     limits.prefill_chunk = random.between(1, 40);
+    if (random.chance(30)) {
+        limits.stop_tokens = {token(), token()};
+    }
+    if (random.chance(30)) {
+        limits.stop_sequences = {{token(), token()}};
+    }
+    if (random.chance(30)) {
+        limits.context_limit = prompt + random.between(1, 30);
+    }
     return limits;
 }
 
@@ -128,7 +139,7 @@ void compare_runs(std::uint64_t seed, const Sampler& sampler, HostChoice host_ch
     loaded<cuda::exact> device(pair, cuda::exact());
     const std::vector<token_id> prompt = random_prompt(
         random, random.chance(25) ? random.between(200, 290) : random.between(1, 40), pair.target.vocab_size);
-    const generation_limits limits = limits_of(random);
+    const generation_limits limits = limits_of(random, size_of(std::span(prompt)), pair.target.vocab_size);
     const noise_key key{seed};
     const fixed_block block(pair.draft.block_size);
 
@@ -148,6 +159,7 @@ void compare_runs(std::uint64_t seed, const Sampler& sampler, HostChoice host_ch
     for (int again = 0; again < 2; ++again) {  // the second time with graphs
         const generation_result got = decoder.generate(prompt, limits, key);
         REQUIRE(got.tokens == right.tokens);
+        CHECK(got.reason == right.reason);
         CHECK(got.stats.acceptance_lengths == right.stats.acceptance_lengths);
     }
     serial_decoder<target_transformer<cuda::exact>, Sampler, cuda::sample_and_match> serial(

@@ -155,6 +155,37 @@ TEST_CASE("head() has the bits of the model's own logits, embed() those of its t
     }
 }
 
+TEST_CASE("a tied head is a head that equals the embedding, bit for bit; another head is another model") {
+    for (std::uint64_t seed = 1; seed <= 40; ++seed) {
+        random_pair pair;
+        make_random_pair(pair, seed);
+        random_pair copy;
+        make_random_pair(copy, seed);
+        random_pair stranger;
+        make_random_pair(stranger, seed);
+        pair.target.tied_head = true;
+        pair.target_tensors.head = {};
+        copy.target.tied_head = false;
+        copy.target_tensors.head = copy.target_tensors.embedding;
+        copy.target_tensors.embedding = pair.target_tensors.embedding;  // so that the head is memory of its own
+        tensors memory;
+        stranger.target.tied_head = false;
+        stranger.target_tensors.head = memory.filled(pair.target.vocab_size, pair.target.hidden_size, 0.25F);
+        const std::vector<token_id> tokens = {1, 2, 3, 4, 0, 1, 1, 2};
+        const auto logits_of = [&](const random_pair& from) {
+            target model(from.target, from.target_tensors, from.draft.taps);
+            auto cache = model.make_cache(16);
+            trace out;
+            run_forward(model, cache, tokens, out);
+            return out;
+        };
+        const trace tied = logits_of(pair);
+        const auto difference = first_difference(tied, logits_of(copy));
+        REQUIRE_MESSAGE(!difference, difference.value_or(""));
+        CHECK(first_difference(tied, logits_of(stranger)));
+    }
+}
+
 /// Overwrites tensors that have been packed.
 class spoiler final : public packed_observer {
 public:

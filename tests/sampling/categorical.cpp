@@ -1,6 +1,7 @@
-// The sampler as a whole: conformance, temperature 0, supports of one token, frequencies.
+// The sampler as a whole: conformance, temperature 0, top-k 1, supports of one token, frequencies.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <vector>
 
@@ -38,6 +39,26 @@ TEST_CASE("temperature 0 is greedy") {
         cold.reseed({seed});
         CHECK(cold.pick(logits, die.below(1000)) == greedy{}.pick(logits, 0));
     }
+}
+
+TEST_CASE("top_k = 1 is greedy at any temperature, ties included") {
+    index tied = 0;
+    for (const float t : {1e-3F, 1.0F, 5.0F}) {
+        categorical<> one({.temperature = t, .top_k = 1});
+        for (std::uint64_t seed = 0; seed < 400; ++seed) {
+            testing::dice die(seed);
+            std::vector<float> logits(static_cast<std::size_t>(1 + die.below(40)));
+            const bool coarse = die.below(2) == 0;
+            for (float& x : logits) {
+                x = coarse ? static_cast<float>(die.below(3)) : 8.0F * die.fraction() - 4.0F;
+            }
+            const float largest = *std::ranges::max_element(logits);
+            tied += std::ranges::count(logits, largest) > 1 ? 1 : 0;
+            one.reseed({seed});
+            CHECK(one.pick(logits, die.below(1000)) == greedy{}.pick(logits, 0));
+        }
+    }
+    CHECK(tied > 300);
 }
 
 TEST_CASE("a support of one token, and of none") {
