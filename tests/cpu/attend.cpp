@@ -31,6 +31,21 @@ struct layer_fixture {
     dflash::contiguous_layer<float> layer() const { return cache.layer(0, length); }
 };
 
+/// One position rewritten: element 3 of its key, or of its value, becomes `x`.
+void replace(layer_fixture& f, index kv_heads, index e, index at, bool in_value, float x) {
+    matrix key(1, kv_heads * e);
+    matrix value(1, kv_heads * e);
+    const auto layer = f.layer();
+    for (index g = 0; g < kv_heads; ++g) {
+        for (index d = 0; d < e; ++d) {
+            key.row(0)[g * e + d] = layer.key(g, at, d);
+            value.row(0)[g * e + d] = layer.value(g, at, d);
+        }
+    }
+    (in_value ? value : key).row(0)[3] = x;
+    f.cache.write(0, at, key.view(), value.view());
+}
+
 /// What the scalar specification gives.
 matrix expected(const matrix& q, const layer_fixture& f, index heads, index kv_heads, index e, index position,
                 mask_rule mask, float scale) {
@@ -172,6 +187,79 @@ TEST_CASE("a row's result does not depend on the other rows, nor on keys it may 
         }
         CHECK(out.row(11)[0] != out.row(11)[0]);
     }
+}
+
+TEST_CASE("NaN and infinity in a key, a value or a query make the rows that see it what the specification says") {
+    struct shape {
+        index heads, kv_heads, e;
+    };
+    const index rows = 4;
+    const index length = 300;
+    for (const shape s : {shape{1, 1, 8}, shape{6, 2, 21}}) {
+        for (const float bad : {numerics::not_a_number, numerics::infinity, -numerics::infinity}) {
+            for (const index at : {0, 5, 255, 256, 296, 297}) {
+                for (const mask_rule mask : {mask_rule{true, 0}, mask_rule{true, 1}, mask_rule{false, 0}}) {
+                    for (const bool in_value : {false, true}) {
+                        noise random(static_cast<std::uint64_t>(at + 7));
+                        layer_fixture f(s.kv_heads, s.e, length, random, content::plain);
+                        replace(f, s.kv_heads, s.e, at, in_value, bad);
+                        matrix q(rows, s.heads * s.e);
+                        q.fill(random, content::plain);
+                        compare(q, f, s.heads, s.kv_heads, s.e, length - rows, mask, {1, 2});
+                    }
+                }
+            }
+            noise random(8);
+            const layer_fixture f(s.kv_heads, s.e, length, random, content::plain);
+            matrix q(rows, s.heads * s.e);
+            q.fill(random, content::plain);
+            q.row(1)[3] = bad;
+            compare(q, f, s.heads, s.kv_heads, s.e, length - rows, mask_rule{true, 0}, {1, 2});
+        }
+    }
+}
+
+TEST_CASE("scores of -inf: beside others they weigh nothing, alone in a chunk they give NaN") {
+    // 260 positions: row 0 of 4 sees one key of the second chunk, 256.
+    const index e = 8;
+    noise random(10);
+    layer_fixture f(1, e, 260, random, content::plain);
+    replace(f, 1, e, 256, false, -numerics::infinity);
+    matrix q(4, e);
+    q.fill(random, content::plain);
+    for (index i = 0; i < 4; ++i) {
+        q.row(i)[3] = 0.5F;
+    }
+    compare(q, f, 1, 1, e, 256, mask_rule{true, 0}, {1});
+    const matrix right = expected(q, f, 1, 1, e, 256, mask_rule{true, 0}, numerics::attention_scale(e));
+    CHECK(right.row(0)[0] != right.row(0)[0]);
+    CHECK(numerics::is_finite(right.row(1)[0]));
+}
+
+TEST_CASE("values whose chain underflows to -0 give +0") {
+    const index e = 17;
+    matrix keys(300, e);
+    matrix values(300, e);
+    for (index j = 0; j < 300; ++j) {
+        for (index d = 0; d < e; ++d) {
+            keys.row(j)[d] = j % 2 == 0 ? 0.0F : -60.0F;
+            values.row(j)[d] = j % 2 == 0 ? 0.0F : -0x1p-100F;
+        }
+    }
+    noise random(11);
+    layer_fixture f(1, e, 300, random, content::plain);
+    f.cache.write(0, 0, keys.view(), values.view());
+    matrix q(3, e);
+    for (index i = 0; i < 3; ++i) {
+        for (index d = 0; d < e; ++d) {
+            q.row(i)[d] = d == 0 ? 4.5F : 0.0F;  // scores 0 and about -65
+        }
+    }
+    // With a window of two, rows 255 and 257 see a key of weight 1 and then one whose product with its value vanishes.
+    compare(q, f, 1, 1, e, 255, mask_rule{true, 2}, {1});
+    compare(q, f, 1, 1, e, 297, mask_rule{true, 0}, {1});
+    const matrix right = expected(q, f, 1, 1, e, 255, mask_rule{true, 2}, numerics::attention_scale(e));
+    CHECK(numerics::to_bits(right.row(0)[0]) == 0U);
 }
 
 TEST_CASE("a window at least as long as the context is no window") {

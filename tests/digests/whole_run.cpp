@@ -1,8 +1,8 @@
 // One number for everything: random pairs decoded speculatively, their logits, features, context features, draft logits
 // and caches, and every kernel on fixed inputs, taken into one digest per instruction set and thread count. The bf16
-// tier has a digest of its own.
+// tier, sampling and rotary tables have digests of their own.
 //
-//   whole_run <file>   compares with the digests in the file, f32 and bf16; exit 1 when anything differs
+//   whole_run <file>   compares with the digests in the file: f32, bf16, sampling, rotary; exit 1 when anything differs
 //   whole_run          prints the digests
 //
 // Standard library only, so that it builds in seconds for every compiler, flag and machine.
@@ -25,6 +25,8 @@
 #include <dflash/numerics/softmax.hpp>
 #include <dflash/numerics/tanh.hpp>
 
+#include "digests/rotary.hpp"
+#include "digests/sampled.hpp"
 #include "support/random_model.hpp"
 
 namespace dflash::test {
@@ -51,9 +53,10 @@ private:
     numerics::digest* into_;
 };
 
+using target = target_transformer<cpu::exact, cpu::exact, cpu::exact::cache_type, take_all>;
+using draft = draft_transformer<cpu::exact, cpu::exact, cpu::exact::cache_type, take_all>;
+
 void decode(numerics::digest& into, const cpu::exact& ops) {
-    using target = target_transformer<cpu::exact, cpu::exact, cpu::exact::cache_type, take_all>;
-    using draft = draft_transformer<cpu::exact, cpu::exact, cpu::exact::cache_type, take_all>;
     using drafter_type = dflash_drafter<draft, target, take_all>;
     for (std::uint64_t seed = 1; seed <= 12; ++seed) {
         random_pair pair;
@@ -126,8 +129,49 @@ std::uint64_t everything(const cpu::exact& ops) {
     return digest.value();
 }
 
-/// The digest of one type of activations for every instruction set; returns whether all are the expected one.
-bool all_equal(activation_type activation, const std::string& expected) {
+/// Pairs whose rotary tables are scaled in every way, decoded under both rules.
+void sample_texts(numerics::digest& into, const cpu::exact& ops) {
+    const std::vector<sampling_options> settings = sampling_settings();
+    for (std::uint64_t seed = 1; seed <= 8; ++seed) {
+        random_pair pair;
+        make_random_pair(pair, seed);
+        numerics::rope_parameters& rope = pair.target.rope;
+        rope.kind = static_cast<numerics::rope_scaling_kind>(seed % 4);
+        rope.factor = 3.0;
+        rope.original_max_position = 16.0;
+        pair.draft.rope = rope;
+        target big(pair.target, pair.target_tensors, pair.draft.taps, ops, {}, take_all(into));
+        draft small(pair.draft, pair.draft_tensors, ops, {}, take_all(into));
+        sampling_options options = settings[seed % settings.size()];
+        options.biases.clear();  // vocabularies differ
+        sample_text<sample_and_match, coupled_drafts<>>(into, big, small, options);
+        sample_text<rejection_sampling<>, sampled_drafts<>>(into, big, small, options);
+    }
+}
+
+std::uint64_t sampling(const cpu::exact& ops) {
+    numerics::digest digest;
+    sample_rows(digest);
+    sample_texts(digest, ops);
+    return digest.value();
+}
+
+std::uint64_t rotary_tables(const cpu::exact& ops) {
+    numerics::digest digest;
+    rotary(digest, ops);
+    return digest.value();
+}
+
+/// What has a digest, and over which thread counts.
+struct subject {
+    const char* name;
+    std::uint64_t (*digest)(const cpu::exact&);
+    activation_type activation;
+    std::vector<int> threads;
+};
+
+/// The digest of one subject for every instruction set; returns whether all are the expected one.
+bool all_equal(const subject& what, const std::string& expected) {
     bool equal = true;
     std::string first = expected;
     for (const cpu::isa set : {cpu::isa::scalar, cpu::isa::avx2, cpu::isa::avx512, cpu::isa::avx512_bf16,
@@ -135,12 +179,12 @@ bool all_equal(activation_type activation, const std::string& expected) {
         if (cpu::detail::find_kernels(set) == nullptr) {
             continue;
         }
-        for (const int threads : {1, 3}) {
-            const cpu::exact ops({.threads = threads, .force = set, .activation = activation});
+        for (const int threads : what.threads) {
+            const cpu::exact ops({.threads = threads, .force = set, .activation = what.activation});
             char text[32];
-            std::snprintf(text, sizeof text, "%016" PRIx64, everything(ops));
-            std::printf("%-4s  %-11s %d threads  %s\n", std::string(name_of(activation)).c_str(),
-                        std::string(cpu::name_of(set)).c_str(), threads, text);
+            std::snprintf(text, sizeof text, "%016" PRIx64, what.digest(ops));
+            std::printf("%-8s  %-11s %d threads  %s\n", what.name, std::string(cpu::name_of(set)).c_str(), threads,
+                        text);
             first = first.empty() ? text : first;
             equal = equal && first == text;
         }
@@ -149,20 +193,25 @@ bool all_equal(activation_type activation, const std::string& expected) {
 }
 
 int run(const char* expected_file) {
-    char f32[32] = "";
-    char bf16[32] = "";
-    if (expected_file != nullptr) {
-        std::FILE* file = std::fopen(expected_file, "r");
-        if (file == nullptr || std::fscanf(file, "%31s %31s", f32, bf16) != 2) {
-            std::fprintf(stderr, "cannot read %s\n", expected_file);
+    const subject subjects[] = {{"f32", everything, activation_type::f32, {1, 3}},
+                                {"bf16", everything, activation_type::bf16, {1, 3}},
+                                {"sampling", sampling, activation_type::f32, {2}},
+                                {"rotary", rotary_tables, activation_type::f32, {2}}};
+    std::FILE* file = expected_file != nullptr ? std::fopen(expected_file, "r") : nullptr;
+    bool equal = true;
+    for (const subject& what : subjects) {
+        char expected[32] = "";
+        if (expected_file != nullptr && (file == nullptr || std::fscanf(file, "%31s", expected) != 1)) {
+            std::fprintf(stderr, "cannot read the digest of %s in %s\n", what.name, expected_file);
             return 1;
         }
+        equal = all_equal(what, expected) && equal;
+    }
+    if (file != nullptr) {
         std::fclose(file);
     }
-    const bool equal_f32 = all_equal(activation_type::f32, f32);
-    const bool equal_bf16 = all_equal(activation_type::bf16, bf16);
-    std::printf("%s\n", equal_f32 && equal_bf16 ? "equal" : "DIFFERENT");
-    return equal_f32 && equal_bf16 ? 0 : 1;
+    std::printf("%s\n", equal ? "equal" : "DIFFERENT");
+    return equal ? 0 : 1;
 }
 
 }  // namespace

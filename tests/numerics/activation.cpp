@@ -1,6 +1,7 @@
 #include <doctest/doctest.h>
 #include <dflash/numerics/activation.hpp>
 
+#include "numerics/literal.hpp"
 #include "numerics/support.hpp"
 
 using dflash::numerics::silu;
@@ -40,4 +41,10 @@ TEST_CASE("add may work in place") {
     }
     dflash::numerics::add(h.data(), o.data(), 37, o.data());
     CHECK(same(o, y));
+}
+
+TEST_CASE("silu takes the steps of its definition") {
+    const auto r = numerics_test::literal::differences([](float x) { return silu(x); },
+                                                       [](float x) { return numerics_test::literal::silu(x); });
+    CHECK_MESSAGE(r.count == 0, "the last at ", r.last_at);
 }

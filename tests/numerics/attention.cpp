@@ -18,25 +18,31 @@ constexpr index head_dim = 16;
 
 struct rows {
     std::vector<float> data;  // (s, e)
-    [[nodiscard]] const float* operator()(index j) const { return data.data() + j * head_dim; }
+    index e = head_dim;
+    [[nodiscard]] const float* operator()(index j) const { return data.data() + j * e; }
 };
 
 /// Attention of one row where `visible` says which of the first `keys` positions it sees.
 template <class Visible>
 std::vector<float> attend(const std::vector<float>& q, const rows& k, const rows& v, index keys, Visible visible,
                           index first = 0) {
-    std::vector<float> out(head_dim, -7.0F);
+    std::vector<float> out(q.size(), -7.0F);
     attend_row(
-        q.data(), attention_scale(head_dim), head_dim, keys, [&](index j) { return k(j + first); },
+        q.data(), attention_scale(k.e), k.e, keys, [&](index j) { return k(j + first); },
         [&](index j) { return v(j + first); }, visible, out.data());
     return out;
 }
 
+/// Where the scale may be applied. The definition says: to the query, before the dot product.
+enum class scaled { query, score };
+
 /// The definition once more, from whole vectors per chunk.
-std::vector<float> literal(const std::vector<float>& q, const rows& k, const rows& v, const std::vector<bool>& sees) {
-    std::vector<float> scaled;
+std::vector<float> literal(const std::vector<float>& q, const rows& k, const rows& v, const std::vector<bool>& sees,
+                           scaled where = scaled::query) {
+    const float scale = attention_scale(k.e);
+    std::vector<float> scaled_q;
     for (const float x : q) {
-        scaled.push_back(x * attention_scale(head_dim));
+        scaled_q.push_back(where == scaled::query ? x * scale : x);
     }
     float m = 0.0F;
     float l = 0.0F;
@@ -46,7 +52,8 @@ std::vector<float> literal(const std::vector<float>& q, const rows& k, const row
         std::vector<float> s(end - start, -numerics::infinity);
         for (std::size_t j = start; j < end; ++j) {
             if (sees[j]) {
-                s[j - start] = numerics::dot_chain(scaled.data(), k(static_cast<index>(j)), head_dim);
+                const volatile float dot = numerics::dot_chain(scaled_q.data(), k(static_cast<index>(j)), k.e);
+                s[j - start] = where == scaled::query ? dot : dot * scale;
             }
         }
         if (std::find(sees.begin() + static_cast<index>(start), sees.begin() + static_cast<index>(end), true) ==
@@ -54,12 +61,15 @@ std::vector<float> literal(const std::vector<float>& q, const rows& k, const row
             continue;
         }
         const float m_c = *std::max_element(s.begin(), s.end());
-        std::vector<float> o_c(head_dim, 0.0F);
+        std::vector<float> o_c(q.size(), 0.0F);
         for (std::size_t j = start; j < end; ++j) {
             s[j - start] = sees[j] ? numerics::exp(s[j - start] - m_c) : 0.0F;
             for (std::size_t d = 0; sees[j] && d < o_c.size(); ++d) {
                 o_c[d] = std::fma(s[j - start], v(static_cast<index>(j))[d], o_c[d]);
             }
+        }
+        for (float& x : o_c) {
+            x = 0.0F + x;
         }
         const float l_c = numerics::sum_lanes(s.data(), static_cast<index>(s.size()));
         if (o.empty()) {
@@ -137,6 +147,41 @@ TEST_CASE("attention equals the definition at every chunk edge and agrees with f
         for (std::size_t d = 0; d < q.size(); ++d) {
             REQUIRE(std::fabs(static_cast<double>(out[d]) - wanted[d] / sum) < 2e-6);
         }
+    }
+}
+
+TEST_CASE("the scale multiplies the query, not the score") {
+    // Head sizes whose scale is no power of two: only there do the two differ. 136 is more than one dot chunk.
+    for (const index e : {24, 136}) {
+        const std::vector<float> q = noise(e, 26, 4.0F);
+        const rows k{noise(e * 513, 27, 2.0F), e};
+        const rows v{noise(e * 513, 28), e};
+        for (const index keys : {31, 255, 256, 257, 512, 513}) {
+            const std::vector<float> out = attend(q, k, v, keys, [](index) { return true; });
+            const std::vector<bool> all(static_cast<std::size_t>(keys), true);
+            CHECK_MESSAGE(same(out, literal(q, k, v, all)), "head_dim ", e, ", keys ", keys);
+            CHECK_FALSE(same(literal(q, k, v, all), literal(q, k, v, all, scaled::score)));
+        }
+    }
+}
+
+TEST_CASE("a chain over values that underflows to -0 becomes +0") {
+    // Odd positions have the weight exp(-60) and the value -2^-100: their product is below every subnormal, so that the
+    // chain's +0 turns into -0, and the +0 of the chunk turns it back.
+    const std::vector<float> q = {60.0F};
+    rows k{std::vector<float>(260, 0.0F), 1};
+    rows v{std::vector<float>(260, 0.0F), 1};
+    for (std::size_t j = 1; j < 260; j += 2) {
+        k.data[j] = -1.0F;
+        v.data[j] = -0x1p-100F;
+    }
+    CHECK(same(std::fma(numerics::exp(-60.0F), -0x1p-100F, 0.0F), -0.0F));
+    struct window {
+        index first, last;
+    };
+    for (const window w : {window{0, 2}, window{0, 256}, window{256, 258}, window{0, 258}}) {
+        const auto sees = [w](index j) { return j >= w.first && j < w.last && (j % 256 < 2 || j == 255); };
+        CHECK_MESSAGE(same(attend(q, k, v, 260, sees), std::vector<float>{0.0F}), w.first, " .. ", w.last);
     }
 }
 

@@ -61,6 +61,18 @@ TEST_CASE("dot_chain of nothing is +0, and -0 becomes +0") {
     CHECK(same(dot_chain(&minus, ones().data(), 1), 0.0F));
 }
 
+TEST_CASE("a chain that underflows to -0 is added to +0") {
+    // -2^-200 rounds to -0 although the chain started at +0.
+    for (const index n : {1, 5, 129, 256}) {
+        std::vector<float> a(static_cast<std::size_t>(n), 0.0F);
+        std::vector<float> b(static_cast<std::size_t>(n), 0.0F);
+        a.back() = -0x1p-100F;
+        b.back() = 0x1p-100F;
+        CHECK(same(std::fma(a.back(), b.back(), 0.0F), -0.0F));
+        CHECK_MESSAGE(same(dot_chain(a.data(), b.data(), n), 0.0F), "n = ", n);
+    }
+}
+
 TEST_CASE("dot_chain widens bf16 and f16 exactly") {
     const std::vector<float> x = noise(300, 1);
     std::vector<bf16> b(300);

@@ -1,6 +1,7 @@
 #include <doctest/doctest.h>
 #include <dflash/numerics/exp.hpp>
 
+#include "numerics/literal.hpp"
 #include "numerics/sweeps.hpp"
 
 using dflash::numerics::exp_constants;
@@ -32,4 +33,10 @@ TEST_CASE("exp is accurate and monotone") {
     const auto r = numerics_test::sweep_exp(4001);
     CHECK_MESSAGE(r.worst <= 1.0, "at ", r.worst_at);
     CHECK_MESSAGE(r.descents == 0, "the last at ", r.descent_at);
+}
+
+TEST_CASE("exp takes the steps of its definition") {
+    const auto r = numerics_test::literal::differences([](float x) { return numerics::exp(x); },
+                                                       [](float x) { return numerics_test::literal::exp(x); });
+    CHECK_MESSAGE(r.count == 0, "the last at ", r.last_at);
 }

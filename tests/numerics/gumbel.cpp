@@ -1,6 +1,7 @@
 #include <doctest/doctest.h>
 #include <dflash/numerics/gumbel.hpp>
 
+#include "numerics/literal.hpp"
 #include "numerics/support.hpp"
 
 using dflash::numerics::gumbel;
@@ -50,4 +51,17 @@ TEST_CASE("gumbel has the mean and variance of the distribution") {
     const double mean = sum / n;
     CHECK(std::fabs(mean - 0.57721566) < 2e-3);
     CHECK(std::fabs(squares / n - mean * mean - 1.64493407) < 1e-2);
+}
+
+TEST_CASE("gumbel takes the steps of its definition") {
+    const auto look = [](std::uint32_t word) {
+        REQUIRE_MESSAGE(numerics_test::same(gumbel(word), numerics_test::literal::gumbel(word)), word);
+    };
+    for (std::uint64_t word = 0; word < 0x100000000U; word += 9973) {
+        look(static_cast<std::uint32_t>(word));
+    }
+    for (std::uint32_t near = 0; near < 400; ++near) {  // both ends, and the words whose u is rounded to 1
+        look(near);
+        look(0xFFFFFFFFU - near);
+    }
 }

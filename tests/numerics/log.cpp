@@ -1,6 +1,7 @@
 #include <doctest/doctest.h>
 #include <dflash/numerics/log.hpp>
 
+#include "numerics/literal.hpp"
 #include "numerics/sweeps.hpp"
 
 using dflash::numerics::infinity;
@@ -50,4 +51,13 @@ TEST_CASE("log and log1p are accurate and monotone") {
     const auto p = numerics_test::sweep_log1p(4001);
     CHECK_MESSAGE(p.worst <= 0.91, "at ", p.worst_at);
     CHECK_MESSAGE(p.descents == 0, "the last at ", p.descent_at);
+}
+
+TEST_CASE("log and log1p take the steps of their definition") {
+    const auto r = numerics_test::literal::differences([](float x) { return numerics::log(x); },
+                                                       [](float x) { return numerics_test::literal::log(x); });
+    CHECK_MESSAGE(r.count == 0, "log, the last at ", r.last_at);
+    const auto p = numerics_test::literal::differences([](float x) { return numerics::log1p(x); },
+                                                       [](float x) { return numerics_test::literal::log1p(x); });
+    CHECK_MESSAGE(p.count == 0, "log1p, the last at ", p.last_at);
 }

@@ -34,6 +34,30 @@ TEST_CASE("rms_norm scales by the weight last") {
     CHECK(differs);
 }
 
+TEST_CASE("rms_norm divides the sum of squares by n, bit for bit") {
+    // n that are no powers of two: there ss / n and ss * (1 / n) differ.
+    for (const index n : {100, 300}) {
+        bool differs = false;
+        for (std::uint32_t seed = 0; seed < 20; ++seed) {
+            const std::vector<float> x = noise(n, 2 * seed, 3.0F);
+            const std::vector<float> w = noise(n, 2 * seed + 1);
+            const float squares = dflash::numerics::sum_squares_lanes(x.data(), n);
+            const auto r_of = [](float mean) { return 1.0F / std::sqrt(mean + 1e-6F); };
+            const volatile float mean = squares / static_cast<float>(n);
+            const volatile float reciprocal = 1.0F / static_cast<float>(n);
+            const volatile float other_mean = squares * reciprocal;
+            const float r = r_of(mean);
+            differs = differs || !same(r, r_of(other_mean));
+            std::vector<float> y(x.size());
+            rms_norm(x.data(), w.data(), 1e-6F, n, y.data());
+            for (std::size_t i = 0; i < x.size(); ++i) {
+                REQUIRE(same(y[i], (x[i] * r) * w[i]));
+            }
+        }
+        CHECK(differs);
+    }
+}
+
 TEST_CASE("rms_norm agrees with f64 and may work in place") {
     for (const index n : {1, 16, 31, 128, 255, 256, 257, 513, 2560}) {
         std::vector<float> x = noise(n, 7, 5.0F);
