@@ -20,7 +20,11 @@
 namespace dflash::test {
 namespace {
 
+using cuda_tests::content;
+using cuda_tests::device_matrix;
 using cuda_tests::differing;
+using cuda_tests::matrix;
+using cuda_tests::noise;
 
 template <class Ops>
 struct loaded {
@@ -50,24 +54,6 @@ std::vector<float> host_copy(const cuda::exact& ops, const float* from, index co
     cuda::runtime::copy(to.data(), from, to.size() * sizeof(float), ops.context().stream());
     ops.wait();
     return to;
-}
-
-buffer<float, cuda::device_space> device_copy(const cuda::exact& ops, const std::vector<float>& from) {
-    buffer<float, cuda::device_space> to(size_of(std::span(from)));
-    cuda::runtime::copy(to.data(), from.data(), from.size() * sizeof(float), ops.context().stream());
-    ops.wait();
-    return to;
-}
-
-/// The elements of a stored matrix.
-std::vector<float> widened(const tensor_view& stored) {
-    std::vector<float> out;
-    for (index r = 0; r < stored.rows; ++r) {
-        for (index c = 0; c < stored.cols; ++c) {
-            out.push_back(stored.element(r, c));
-        }
-    }
-    return out;
 }
 
 void compare_forwards(std::uint64_t seed) {
@@ -192,39 +178,33 @@ TEST_CASE("a draft whose layers are stored in different types: rounding of a lay
             continue;
         }
         ++compared;
-        const std::vector<float> keys = widened(first.k);
-        const std::vector<float> values = widened(first.v);
-        first.k = {dtype::f32, std::as_bytes(std::span(keys)).data(), first.k.rows, first.k.cols};
-        first.v = {dtype::f32, std::as_bytes(std::span(values)).data(), first.v.rows, first.v.cols};
+        const auto keys = cpu::exact().pack_vector(first.k);  // all elements, widened
+        const auto values = cpu::exact().pack_vector(first.v);
+        first.k = {dtype::f32, reinterpret_cast<const std::byte*>(keys.data()), first.k.rows, first.k.cols};
+        first.v = {dtype::f32, reinterpret_cast<const std::byte*>(values.data()), first.v.rows, first.v.cols};
 
         const cuda::exact ops({.activation = activation_type::bf16});
         draft_transformer<cpu::exact> host(pair.draft, pair.draft_tensors,
                                            cpu::exact({.threads = 1, .activation = activation_type::bf16}));
         draft_transformer<cuda::exact> device(pair.draft, pair.draft_tensors, ops);
-        const index width = host.feature_size();
-        const index hidden_size = host.hidden_size();
-        random_source random(seed);
-        const auto normal_rows = [&random](index count) {
-            std::vector<float> rows(static_cast<std::size_t>(count));
-            std::generate(rows.begin(), rows.end(), [&random] { return random.normal(); });
-            return rows;
-        };
-        const std::vector<float> features = normal_rows(5 * width);
-        const std::vector<float> block = normal_rows(3 * hidden_size);
-        buffer<float> hidden(3 * hidden_size);
-        auto host_cache = host.make_cache(8);
-        host.inject(matrix_view<const float>(features.data(), 5, width), host_cache);
-        host.forward(matrix_view<const float>(block.data(), 3, hidden_size), host_cache, hidden.matrix(3, hidden_size));
+        noise random(seed);
+        matrix features(5, host.feature_size());
+        matrix block(3, host.hidden_size());
+        features.fill(random, content::wide);
+        block.fill(random, content::wide);
+        device_matrix device_features(ops, features);
+        device_matrix device_block(ops, block);
 
-        auto device_features = device_copy(ops, features);
-        auto device_block = device_copy(ops, block);
-        buffer<float, cuda::device_space> device_hidden(3 * hidden_size);
+        matrix right(3, host.hidden_size());
+        auto host_cache = host.make_cache(8);
+        host.inject(features.view(), host_cache);
+        host.forward(block.view(), host_cache, right.view());
+        device_matrix hidden(ops, 3, host.hidden_size());
         auto device_cache = device.make_cache(8);
-        device.inject(device_features.matrix(5, width), device_cache);
-        device.forward(device_block.matrix(3, hidden_size), device_cache, device_hidden.matrix(3, hidden_size));
+        device.inject(device_features.view(), device_cache);
+        device.forward(device_block.view(), device_cache, hidden.view());
         CAPTURE(seed);
-        CHECK(differing(host_copy(ops, device_hidden.data(), 3 * hidden_size).data(), hidden.data(), 3 * hidden_size) ==
-              0);
+        CHECK(differing(hidden.host(ops).row(0), right.row(0), 3 * host.hidden_size()) == 0);
     }
     CHECK(compared == 6);
 }
@@ -266,6 +246,43 @@ TEST_CASE("a round waits once and copies nothing back") {
     CHECK(seen.device_to_host.count == 0);
     CHECK(seen.host_to_device.count == 0);
     CHECK(seen.graph_launches >= static_cast<std::uint64_t>(2 * rounds));
+}
+
+TEST_CASE("a drafter whose memory was not to be had works when it is") {
+    random_pair pair;
+    make_random_pair(pair, 3);
+    loaded<cuda::exact> device(pair, cuda::exact());
+    const std::vector<token_id> prompt = {0, 1, 2};
+    generation_limits limits;
+    limits.max_new_tokens = 20;
+    using drafter_type = dflash_drafter<draft_transformer<cuda::exact>, target_transformer<cuda::exact>, no_observer,
+                                        cuda::draft_choice>;
+    const auto decode = [&](drafter_type& drafter) {
+        speculative_decoder<target_transformer<cuda::exact>, drafter_type, greedy, cuda::sample_and_match> decoder(
+            device.target, drafter, fixed_block(4), {}, cuda::sample_and_match(device.ops));
+        return decoder.generate(prompt, limits).tokens;
+    };
+    drafter_type untroubled(device.draft, device.target, {}, cuda::draft_choice(device.ops));
+    const std::vector<token_id> right = decode(untroubled);
+
+    // With ever more memory, so that every allocation fails once.
+    const with_settings guard;
+    drafter_type drafter(device.draft, device.target, {}, cuda::draft_choice(device.ops));
+    index refused = 0;
+    bool enough = false;
+    for (std::size_t more = 0; !enough; more += 4096) {
+        cuda::shim::settings.device_memory = cuda::shim::live_allocations().bytes + more;
+        try {
+            const std::vector<token_id> got = decode(drafter);
+            enough = true;
+            CHECK(got == right);
+        } catch (const backend_error&) {
+            ++refused;
+        }
+    }
+    cuda::shim::settings = guard.before;
+    CHECK(refused > 2);
+    CHECK(decode(drafter) == right);
 }
 
 TEST_CASE("a cache has an identity of its own, wherever its memory lies: no graph of another one fits it") {

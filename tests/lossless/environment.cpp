@@ -8,13 +8,12 @@
 #include <dflash/cpu/exact.hpp>
 #include <dflash/decode/log_probabilities.hpp>
 #include <dflash/decode/rejection_sampling.hpp>
+#include <dflash/decode/speculative.hpp>
 #include <dflash/drafters/dflash.hpp>
 #include <dflash/model/draft_transformer.hpp>
 #include <dflash/model/target_transformer.hpp>
 #include <dflash/sampling/categorical.hpp>
-#include <dflash/testing/lossless.hpp>
 
-#include "support/property.hpp"
 #include "support/random_model.hpp"
 
 #if defined(__SSE__)

@@ -70,8 +70,8 @@ public:
             return 1;  // everything is judged beside a plain round
         }
         if (!looked_ && most == max_) {
-            looking_ = true;
-            return max_;  // one look at a whole block tells of all slots
+            looked_ = true;  // a drafter may give less than it is asked for
+            return max_;     // one look at a whole block tells of all slots
         }
         const index best = best_block(most);
         if (best > 1) {
@@ -103,7 +103,6 @@ public:
         const double plain = cost(1);
         plain_time_ += static_cast<double>(round.committed) * plain;
         lost_ += spent - static_cast<double>(round.committed) * plain;
-        looked_ = looked_ || looking_ || b == max_;  // a drafter may give less than was asked for
         since_plain_ = b == 1 ? 0 : since_plain_ + 1;
         since_look_ = b == 1 ? since_look_ + 1 : 0;
         for (index i = 0; i < (std::min)(round.drafted, max_ - 1); ++i) {
@@ -256,8 +255,7 @@ private:
     std::vector<index> timed_;  // (B): the round in which each length was timed last
     double plain_time_ = 0;     // what plain decoding would have taken
     double lost_ = 0;           // what was taken beyond it; negative: saved
-    bool looking_ = false;      // a block of the longest kind was asked for
-    bool looked_ = false;       // and there was a round since
+    bool looked_ = false;       // a block of the longest kind was asked for
     index since_plain_ = 0;
     index since_look_ = 0;
     index since_trial_ = 0;

@@ -51,7 +51,8 @@ struct decode_stats {
         slot_accepted.reserve(static_cast<std::size_t>((std::min)(block, enough)));
     }
 
-    /// Makes room for one round more, so that record() cannot raise.
+    /// Makes room for one round more, so that record() cannot raise (with blocks of what reserve() was told, up to
+    /// 65,536).
     void reserve_round() {
         detail::make_room(acceptance_lengths, 1);
         detail::make_room(block_lengths, 1);
